@@ -1,0 +1,129 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/stanchion-locks/stanchion/lockcore"
+)
+
+const (
+	batchCommandsMax = lockcore.EntryCommandsMax
+	batchBytesMax    = 128 << 10
+	// PendingMax bounds the acquires of one tenant that wait for their turn.
+	PendingMax = 4096
+)
+
+// pending is a command that waits for its turn, or is in the entry under way.
+type pending struct {
+	command lockcore.Command
+	bytes   int
+	done    func(result lockcore.Result, proposed time.Duration, err error) // nil: nobody asks
+}
+
+// batcher gathers commands while an entry is under way; the next entry takes them, from each tenant in turn.
+type batcher struct {
+	lanes    map[lockcore.TenantID]*lane
+	order    []*lane // lanes with commands, in turn
+	inFlight []pending
+	proposed time.Duration // when the entry under way was proposed
+}
+
+// lane is one tenant's commands. What ends something goes before what begins something, so that a release never waits
+// behind a line of acquires.
+type lane struct {
+	tenant lockcore.TenantID
+	urgent queue
+	normal queue
+}
+
+func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) bool {
+	l := b.lanes[tenant]
+	if l == nil {
+		l = &lane{tenant: tenant}
+		b.lanes[tenant] = l
+	}
+	if !urgent && l.normal.len() >= PendingMax {
+		return false
+	}
+	if l.urgent.len()+l.normal.len() == 0 {
+		b.order = append(b.order, l)
+	}
+	p.bytes = commandBytes(p.command)
+	if urgent {
+		l.urgent.push(p)
+	} else {
+		l.normal.push(p)
+	}
+	return true
+}
+
+// take fills a batch: in each turn a tenant gives one command of either line.
+func (b *batcher) take() []pending {
+	var batch []pending
+	bytes := 0
+	for len(b.order) > 0 {
+		l := b.order[0]
+		for _, q := range [...]*queue{&l.urgent, &l.normal} {
+			if q.len() == 0 {
+				continue
+			}
+			if len(batch) == batchCommandsMax || (len(batch) > 0 && bytes+q.front().bytes > batchBytesMax) {
+				return batch
+			}
+			p := q.pop()
+			bytes += p.bytes
+			batch = append(batch, p)
+		}
+		b.order = b.order[1:]
+		if l.urgent.len()+l.normal.len() > 0 {
+			b.order = append(b.order, l)
+		} else {
+			delete(b.lanes, l.tenant)
+		}
+	}
+	return batch
+}
+
+// drain empties the lines, in turn.
+func (b *batcher) drain() []pending {
+	var all []pending
+	for len(b.order) > 0 {
+		all = append(all, b.take()...)
+	}
+	return all
+}
+
+// queue is a first-in first-out line.
+type queue struct {
+	items []pending
+	head  int
+}
+
+func (q *queue) len() int        { return len(q.items) - q.head }
+func (q *queue) front() *pending { return &q.items[q.head] }
+func (q *queue) push(p pending)  { q.items = append(q.items, p) }
+func (q *queue) pop() pending {
+	p := q.items[q.head]
+	q.items[q.head] = pending{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return p
+}
+
+// commandBytes estimates an encoded command from above, without encoding it.
+func commandBytes(c lockcore.Command) int {
+	const frame = 256
+	switch c := c.(type) {
+	case lockcore.Acquire:
+		return frame + len(c.Key) + len(c.Holder)
+	case lockcore.WaiterGone:
+		return frame + 32*len(c.Leases)
+	case lockcore.MarkEnding:
+		return frame + len(c.By) + len(c.Note)
+	case lockcore.EndDelay:
+		return frame + len(c.Key)
+	}
+	return frame
+}
