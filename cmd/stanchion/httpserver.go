@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	sideReadHeaderTime = 5 * time.Second
+	sideWriteTime      = 2 * time.Minute // a CPU profile takes as long as it is asked to
+	sideDrainTime      = 2 * time.Second
+)
+
+// serveHTTP serves an operator's door until ctx ends.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: sideReadHeaderTime, WriteTimeout: sideWriteTime}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), sideDrainTime)
+	defer cancel()
+	if s.Shutdown(drain) != nil {
+		_ = s.Close() // whoever still reads a profile loses it
+	}
+	<-served
+	return nil
+}
+
+// servePrivate serves metrics and profiles on the private address.
+func servePrivate(ctx context.Context, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("bind the private port: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return serveHTTP(ctx, l, mux)
+}

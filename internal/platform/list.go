@@ -1,0 +1,96 @@
+package platform
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stanchion-locks/stanchion/lockcore"
+	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
+	"github.com/stanchion-locks/stanchion/web/api"
+)
+
+// locks is one partition as the lease API sees it.
+type locks struct{ *raftnode.Partition }
+
+// scanMax bounds the locks that one page looks at; a page that found few among them is short and has a next one.
+const scanMax = 10_000
+
+// List reads a page of locks after a confirm round.
+func (l locks) List(ctx context.Context, q api.LockQuery) (api.LockPage, error) {
+	if err := l.Confirm(ctx); err != nil {
+		return api.LockPage{}, err
+	}
+	s := scan{query: q}
+	l.View(s.read)
+	for i := range s.page.Locks {
+		s.page.Locks[i].LastHeartbeat = l.lastHeartbeat(q.Tenant, s.page.Locks[i].Holder)
+	}
+	return s.page, nil
+}
+
+func (l locks) lastHeartbeat(tenant lockcore.TenantID, holder *lockcore.Lease) time.Time {
+	if holder == nil {
+		return time.Time{}
+	}
+	since, ok := l.SinceContact(tenant, holder.ID)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Now().Add(-since)
+}
+
+// scan gathers one page.
+type scan struct {
+	query   api.LockQuery
+	page    api.LockPage
+	scanned int
+}
+
+func (s *scan) read(m *lockcore.Machine) {
+	s.page.Index = m.Index()
+	from := s.begin()
+	m.EachLock(s.query.Tenant, from.Class, from.Key, func(k lockcore.Lock) bool {
+		if s.past(k) {
+			return false
+		}
+		if s.scanned++; len(s.page.Locks) == s.query.Limit || s.scanned > scanMax {
+			s.page.Next = api.LockPosition{Class: k.Class, Key: k.Key}
+			return false
+		}
+		if s.wanted(k) {
+			waiting := m.Waiters(s.query.Tenant, k.Class, k.Key, s.query.WaitersMax)
+			s.page.Locks = append(s.page.Locks, api.LockState{Lock: k, Waiting: waiting})
+		}
+		return true
+	})
+}
+
+// begin is the first lock that may be wanted.
+func (s *scan) begin() api.LockPosition {
+	q := s.query
+	if q.From != (api.LockPosition{}) || q.Class == "" {
+		return q.From
+	}
+	return api.LockPosition{Class: q.Class, Key: max(q.Key, lockcore.Key(q.Prefix))}
+}
+
+// past reports that neither k nor any lock behind it can be wanted.
+func (s *scan) past(k lockcore.Lock) bool {
+	q := s.query
+	switch {
+	case q.Class == "":
+		return false
+	case k.Class != q.Class:
+		return true
+	case q.Key != "" && k.Key > q.Key:
+		return true
+	}
+	return string(k.Key) > q.Prefix && !strings.HasPrefix(string(k.Key), q.Prefix)
+}
+
+func (s *scan) wanted(k lockcore.Lock) bool {
+	q := s.query
+	return (q.Class == "" || k.Class == q.Class) && (q.Key == "" || k.Key == q.Key) &&
+		strings.HasPrefix(string(k.Key), q.Prefix) && (q.Allows == nil || q.Allows(k.Class))
+}

@@ -1,0 +1,220 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
+)
+
+// Platform is one node. Safe for concurrent use.
+type Platform struct {
+	config     Config
+	log        *slog.Logger
+	data       *raftnode.DataDir
+	mux        *raftnode.Mux
+	confirmer  *raftnode.Confirmer
+	forward    *http.Transport
+	control    *controlLog
+	partitions []*partition // number 1 first
+}
+
+// partition is a partition and what reconciles it with the control log.
+type partition struct {
+	number  int
+	id      raftnode.GroupID
+	locks   locks
+	group   *raftnode.Group
+	changed chan struct{} // the control log or the partition has changed
+}
+
+// stopTime is how long the groups get to close their stores.
+const stopTime = 10 * time.Second
+
+// Open opens the node's data and its groups, which begin to take part in elections at once. The caller calls Run, which
+// closes everything. Errors: ErrConfig, and those of package raftnode, which name the remedy.
+func Open(c Config) (*Platform, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	data, err := openData(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &Platform{config: c, log: c.Logger, data: data}
+	p.control = newControlLog(p.notify)
+	if err := p.open(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// openData opens the node's folder, or makes it at the first start. A bootstrap that was cut short may be repeated.
+func openData(c Config) (*raftnode.DataDir, error) {
+	data, err := raftnode.OpenDataDir(c.Data, c.Cluster, c.Node)
+	switch {
+	case errors.Is(err, raftnode.ErrNoIdentity) && c.Bootstrap:
+		return raftnode.CreateDataDir(c.Data, c.Cluster, c.Node, 1)
+	case errors.Is(err, raftnode.ErrNoIdentity):
+		return nil, fmt.Errorf("%w; at the very first start of a new cluster, say so with --bootstrap", err)
+	case err != nil:
+		return nil, err
+	case c.Bootstrap && len(data.Identity().Groups) == c.Partitions+1:
+		return nil, fmt.Errorf("%w: %s belongs to a cluster already; start without --bootstrap", ErrConfig, c.Data)
+	}
+	return data, nil
+}
+
+func (p *Platform) open() error {
+	c := p.config
+	peers := map[raftnode.NodeID]string{}
+	for _, peer := range c.Peers {
+		if peer.ID != c.Node {
+			peers[peer.ID] = peer.Addr
+		}
+	}
+	var err error
+	p.mux, err = raftnode.Listen(raftnode.MuxConfig{Identity: p.data.Identity(), Credentials: c.Credentials,
+		Listen: c.Listen, Advertise: c.address(c.Node), Peers: peers, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	p.confirmer = raftnode.NewConfirmer(p.mux, 0)
+	p.forward = newForward(p.mux)
+	if p.control.group, err = p.openGroup(controlGroup, p.control.NewMachine); err != nil {
+		return err
+	}
+	for n := 1; n <= c.Partitions; n++ {
+		if err := p.openPartition(n); err != nil {
+			return err
+		}
+	}
+	return p.markChecked()
+}
+
+// address is where other nodes reach a node.
+func (c Config) address(node raftnode.NodeID) string {
+	for _, p := range c.Peers {
+		if p.ID == node {
+			return p.Addr
+		}
+	}
+	return ""
+}
+
+func (p *Platform) openPartition(number int) error {
+	id := partitionGroup(number)
+	part := &partition{number: number, id: id, changed: make(chan struct{}, 1)}
+	part.locks = locks{raftnode.NewPartition(p.config.Node, p.log.With("partition", number), part.notify)}
+	group, err := p.openGroup(id, part.locks.NewMachine)
+	if err != nil {
+		return err
+	}
+	part.group = group
+	part.locks.Attach(group)
+	p.partitions = append(p.partitions, part)
+	return nil
+}
+
+func (p *Platform) openGroup(id raftnode.GroupID, machine func() raftnode.Machine) (*raftnode.Group, error) {
+	g, err := raftnode.OpenGroup(raftnode.GroupConfig{Group: id, Data: p.data, Create: p.config.Bootstrap, Mux: p.mux,
+		Confirmer: p.confirmer, Profile: p.config.Profile, NewMachine: machine, Logger: p.log, Fatal: p.config.Fatal})
+	if err != nil || !p.config.Bootstrap {
+		return g, err
+	}
+	if err := g.Bootstrap(p.config.voters()); err != nil && !errors.Is(err, raftnode.ErrAlreadyBootstrapped) {
+		stopping, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		return nil, errors.Join(err, g.Stop(stopping))
+	}
+	return g, nil
+}
+
+// markChecked takes the mark that a node left which stopped because it could not trust its storage: opening the stores
+// has checked every page of them.
+func (p *Platform) markChecked() error {
+	cause, err := p.data.TakeNeedsCheck()
+	if cause != "" {
+		p.log.Warn("the node had stopped for its storage; everything has been checked and is whole", "cause", cause)
+	}
+	return err
+}
+
+// Run takes part in the cluster until ctx ends, then closes everything. It returns nil after such an end.
+func (p *Platform) Run(ctx context.Context) error {
+	network, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	var below errgroup.Group
+	below.Go(func() error { return p.mux.Run(network) })
+	below.Go(func() error { return p.confirmer.Run(network) })
+
+	g, running := errgroup.WithContext(ctx)
+	for _, part := range p.partitions {
+		g.Go(func() error { return part.locks.Run(running) })
+		g.Go(func() error { return p.reconcile(running, part) })
+	}
+	if p.config.Bootstrap {
+		g.Go(func() error { return p.setCluster(running) })
+	}
+	g.Go(func() error { <-running.Done(); return nil })
+	err := g.Wait()
+	err = errors.Join(err, p.stopGroups())
+	hangUp()
+	p.forward.CloseIdleConnections()
+	return errors.Join(err, below.Wait(), p.mux.Close())
+}
+
+// stopGroups closes the groups' stores, all at once.
+func (p *Platform) stopGroups() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var g errgroup.Group
+	for _, group := range p.groups() {
+		g.Go(func() error { return group.Stop(ctx) })
+	}
+	return g.Wait()
+}
+
+// close undoes an Open that failed half-way.
+func (p *Platform) close() error {
+	err := p.stopGroups()
+	if p.mux != nil {
+		err = errors.Join(err, p.mux.Close())
+	}
+	return err
+}
+
+func (p *Platform) groups() []*raftnode.Group {
+	var all []*raftnode.Group
+	if p.control.group != nil {
+		all = append(all, p.control.group)
+	}
+	for _, part := range p.partitions {
+		all = append(all, part.group)
+	}
+	return all
+}
+
+// PeerListener is where other nodes' forwarded requests arrive.
+func (p *Platform) PeerListener() net.Listener { return p.mux.APIListener() }
+
+// notify tells every partition that the control log has changed.
+func (p *Platform) notify() {
+	for _, part := range p.partitions {
+		part.notify()
+	}
+}
+
+func (part *partition) notify() {
+	select {
+	case part.changed <- struct{}{}:
+	default:
+	}
+}
