@@ -59,6 +59,6 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; see '%s --help'", errUsage, err, c.CommandPath())
 	})
-	root.AddCommand(newServe(), newDev(), newClass(), newCluster())
+	root.AddCommand(newServe(), newDev(), newClass(), newCluster(), newBench())
 	return root
 }
