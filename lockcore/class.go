@@ -83,6 +83,8 @@ func (m *Machine) putClass(t *tenant, c Class) Result {
 	switch {
 	case !c.valid():
 		return refuse(RefusedInvalid)
+	case t.dropped:
+		return refuse(RefusedDropped)
 	case c.Purpose == PurposeCorrectness && c.QuorumLoss == QuorumLossOpen:
 		return refuse(RefusedPosture)
 	case known && old.Purpose != c.Purpose:

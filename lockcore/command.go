@@ -34,8 +34,8 @@ type AdvanceEpoch struct {
 	Node string `cbor:"1,keyasint"` // the leader's node id, for people
 }
 
-// PutTenant makes a tenant known to the partition, or changes its quotas. A new tenant's tokens begin above the larger
-// of TokenBase and what a dropped tenant of the same slug had reached.
+// PutTenant makes a tenant known to the partition, or changes its quotas. Its tokens go on above the larger of TokenBase
+// and what the slug has reached, also as a tenant that was dropped.
 type PutTenant struct {
 	Tenant    TenantID `cbor:"1,keyasint"`
 	TokenBase Token    `cbor:"2,keyasint,omitempty"` // 0 .. TokenBaseMax
@@ -51,8 +51,8 @@ type Quotas struct {
 	Sessions int `cbor:"4,keyasint"` // ended ones count until they are forgotten
 }
 
-// DropTenant refuses everything of the tenant from now on. When its last lease and waiter are gone, nothing of it stays
-// but its final token.
+// DropTenant grants nothing and takes no class of the tenant from now on; what is held may be given back. When its last
+// lease and waiter are gone, nothing of it stays but its final token.
 type DropTenant struct {
 	Tenant TenantID `cbor:"1,keyasint"`
 	By     string   `cbor:"2,keyasint,omitempty"`

@@ -100,7 +100,9 @@ func CommandBytes(c Command) (int, error) {
 	return len(b) + 8, err
 }
 
-// DecodeEntry reads what Encode wrote. Anything else, an unknown kind or field included, is ErrInvalidEntry.
+// DecodeEntry reads what Encode wrote, in this release or an older one. An unknown kind, field or version, a field given
+// twice, text that is no UTF-8 and anything cut short is ErrInvalidEntry. It does not insist on Encode's own bytes, which a
+// later release may write otherwise (a new field at its zero value, for instance).
 func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) > EntryBytesMax {
 		return Entry{}, fmt.Errorf("%w: %d bytes", ErrInvalidEntry, len(b))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/tidwall/btree"
@@ -108,9 +109,12 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Hash is a digest of the whole state, for comparison between machines that applied the same index.
-func (m *Machine) Hash() [32]byte {
+func (m *Machine) Hash() [32]byte { return m.Snapshot().Hash() }
+
+// Hash is a digest of the captured state.
+func (s *Snapshot) Hash() [32]byte {
 	sum := sha256.New()
-	if _, err := m.Snapshot().WriteTo(sum); err != nil {
+	if _, err := s.WriteTo(sum); err != nil {
 		panic(fmt.Sprintf("lockcore: hash of a state that cannot be written: %v", err))
 	}
 	return [32]byte(sum.Sum(nil))
@@ -183,7 +187,10 @@ func (f *frameReader) machine() (*Machine, error) {
 	f.sum.Write(magic)
 	load := loader{m: New()}
 	for {
-		before := f.sum.Sum(nil)
+		var before []byte // digest of what stands before the end record
+		if kind, err := f.r.Peek(1); err == nil && kind[0] == frameEnd {
+			before = f.sum.Sum(nil)
+		}
 		kind, body, err := f.next()
 		if err != nil {
 			return nil, err
@@ -214,21 +221,33 @@ func (f *frameReader) next() (byte, []byte, error) {
 	return kind, body, nil
 }
 
-// loader rebuilds a machine record by record; rows that follow from others are not in the stream.
+// loader rebuilds a machine record by record; rows that follow from others are not in the stream. Records stand in the
+// order in which WriteTo writes them, each once.
 type loader struct {
 	m      *Machine
 	t      *tenant
 	headed bool
+	last   string // place of the last record: within its tenant, or among the dropped slugs
 }
 
 var errOrder = errors.New("out of order")
+
+// follows checks that a record stands after the last one.
+func (d *loader) follows(kind byte, row string) error {
+	place := string(kind) + row
+	if !d.headed || place <= d.last {
+		return errOrder
+	}
+	d.last = place
+	return nil
+}
 
 func (d *loader) record(kind byte, body []byte) error {
 	switch kind {
 	case frameHead:
 		return d.head(body)
 	case frameDroppedSlug:
-		return load(body, func(s snapshotSlug) error { d.m.dropped.Set(string(s.ID), s.Token); return nil })
+		return load(body, d.slug)
 	case frameTenant:
 		return load(body, d.tenant)
 	}
@@ -237,9 +256,9 @@ func (d *loader) record(kind byte, body []byte) error {
 	}
 	switch kind {
 	case frameClass:
-		return load(body, func(c Class) error { d.t.classes.Set(string(c.Name), &c); return nil })
+		return load(body, d.class)
 	case frameSession:
-		return load(body, func(s Session) error { d.t.sessions.Set(string(s.ID[:]), &s); return nil })
+		return load(body, d.session)
 	case frameLease:
 		return load(body, d.lease)
 	case frameKey:
@@ -276,16 +295,35 @@ func (d *loader) head(body []byte) error {
 }
 
 func (d *loader) tenant(s snapshotTenant) error {
-	if !d.headed {
+	if !d.headed || (d.t != nil && s.ID <= d.t.ID) || strings.HasPrefix(d.last, string(byte(frameDroppedSlug))) {
 		return errOrder
 	}
-	d.t = newTenant(s.ID, s.LastToken)
+	d.t, d.last = newTenant(s.ID, s.LastToken), ""
 	d.t.quotas, d.t.suspended, d.t.dropped = s.Quotas, s.Suspended, s.Dropped
 	d.m.tenants.Set(string(s.ID), d.t)
 	return nil
 }
 
+func (d *loader) slug(s snapshotSlug) error {
+	d.t = nil
+	d.m.dropped.Set(string(s.ID), s.Token)
+	return d.follows(frameDroppedSlug, string(s.ID))
+}
+
+func (d *loader) class(c Class) error {
+	d.t.classes.Set(string(c.Name), &c)
+	return d.follows(frameClass, string(c.Name))
+}
+
+func (d *loader) session(s Session) error {
+	d.t.sessions.Set(string(s.ID[:]), &s)
+	return d.follows(frameSession, string(s.ID[:]))
+}
+
 func (d *loader) lease(l Lease) error {
+	if err := d.follows(frameLease, l.ID.row()); err != nil {
+		return err
+	}
 	d.t.leases.Set(l.ID.row(), &l)
 	if l.State == StateWaiting {
 		d.t.queue.Set(queueRow(l.Class, l.Key, l.Place), l.ID)
@@ -297,8 +335,11 @@ func (d *loader) lease(l Lease) error {
 func (d *loader) key(k snapshotKey) error {
 	row := keyRow{holder: k.Holder, delayToken: k.DelayToken, delayMS: k.DelayMS, nextPlace: k.NextPlace}
 	row.waiters = d.t.waitersOf(k.Class, k.Key)
+	if !row.occupied() && row.waiters == 0 {
+		return errors.New("a key that says nothing")
+	}
 	d.t.setKey(k.Class, k.Key, row)
-	return nil
+	return d.follows(frameKey, keyName(k.Class, k.Key))
 }
 
 func (d *loader) finish(r *bufio.Reader, sum, body []byte) (*Machine, error) {

@@ -1,6 +1,7 @@
 package lockcore
 
-// putTenant makes a tenant or changes its quotas. One that is being dropped must be gone first.
+// putTenant makes a tenant or changes its quotas. One that is being dropped must be gone first. A higher token base makes a
+// known tenant's tokens jump, never fall.
 func (m *Machine) putTenant(c PutTenant) Result {
 	if !ValidName(string(c.Tenant)) || c.TokenBase > TokenBaseMax || !c.Quotas.valid() {
 		return refuse(RefusedInvalid)
@@ -12,8 +13,9 @@ func (m *Machine) putTenant(c PutTenant) Result {
 	case !known:
 		final, _ := m.dropped.Get(string(c.Tenant))
 		m.dropped.Delete(string(c.Tenant))
-		t = newTenant(c.Tenant, max(final, c.TokenBase))
+		t = newTenant(c.Tenant, final)
 	}
+	t.lastToken = max(t.lastToken, c.TokenBase)
 	t.quotas, t.suspended = c.Quotas, c.Suspended
 	m.tenants.Set(string(c.Tenant), t)
 	m.emit(Event{Kind: EventTenantPut, Tenant: t.ID, Token: t.lastToken})

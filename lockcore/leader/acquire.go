@@ -178,10 +178,18 @@ func (l *Leader) describe(id ref, receipt time.Duration) (Answer, error) {
 	case lockcore.StateWaiting:
 		return l.describeWaiting(id, a, receipt), nil
 	case lockcore.StateEnded:
-		a.Status, a.Reason = StatusEnded, lease.Reason
-		return a, nil
+		return describeEnded(a), nil
 	}
 	return l.describeHeld(id, a, receipt)
+}
+
+// describeEnded says how a request ended. An id used up by a refusal answers that refusal, as often as asked.
+func describeEnded(a Answer) Answer {
+	a.Status, a.Reason = StatusEnded, a.Lease.Reason
+	if a.Reason >= lockcore.RefusedStaleEpoch {
+		return Answer{Status: StatusRefused, Reason: a.Reason, Index: a.Index}
+	}
+	return a
 }
 
 // describeUnknown tells an id that is no longer remembered from one that was never seen.

@@ -13,7 +13,7 @@ type beat struct {
 	waiting  int // the confirm round and the extensions still out
 	err      error
 	touched  []touched
-	extended map[uint64]bool // of the long leases: whether the extension was accepted
+	extended map[uint64]bool // of the long leases held at the receipt: whether the extension was accepted
 	done     func(HeartbeatAnswer, error)
 }
 
@@ -93,7 +93,8 @@ func (l *Leader) beatAnswer(b *beat) HeartbeatAnswer {
 	for _, n := range b.request.Sequences {
 		id := b.ref(n)
 		h := l.holdings[id]
-		if h == nil || h.doomed || h.ending || (h.long && !b.extended[n]) {
+		accepted, asked := b.extended[n]
+		if h == nil || h.doomed || h.ending || (asked && !accepted) {
 			a.Lost = append(a.Lost, l.lost(id, h))
 			continue
 		}

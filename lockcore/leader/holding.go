@@ -22,6 +22,8 @@ type holding struct {
 	doomed    bool // proposed for expiry
 	extending int  // extensions that wait for their entry
 	onEnd     []func()
+	expiry    *alarm
+	maxHold   *alarm // nil: none
 }
 
 // hold begins to keep a lease granted or handed over by an entry of this leadership. What clients may rely on counts
@@ -50,10 +52,14 @@ func (l *Leader) keep(h *holding, lease *lockcore.Lease, now time.Duration) {
 	if h.long {
 		l.longs++
 	}
-	l.alarms.set(h.expireAt, func(now time.Duration) { l.checkExpiry(h, now) })
+	l.watchExpiry(h, h.expireAt)
 	if lease.MaxHoldMS > 0 && lease.Ending == 0 {
-		l.alarms.set(now+millis(lease.MaxHoldMS), func(time.Duration) { l.endHold(h) })
+		h.maxHold = l.alarms.set(now+millis(lease.MaxHoldMS), func(time.Duration) { l.endHold(h) })
 	}
+}
+
+func (l *Leader) watchExpiry(h *holding, at time.Duration) {
+	h.expiry = l.alarms.set(at, func(now time.Duration) { l.checkExpiry(h, now) })
 }
 
 // drop forgets a holding whose lease has ended.
@@ -63,6 +69,8 @@ func (l *Leader) drop(id ref) {
 		return
 	}
 	delete(l.holdings, id)
+	l.alarms.takeBack(h.expiry)
+	l.alarms.takeBack(h.maxHold)
 	if h.long {
 		l.longs--
 	}
@@ -87,9 +95,9 @@ func (l *Leader) checkExpiry(h *holding, now time.Duration) {
 	switch {
 	case !l.current(h) || h.doomed:
 	case now < h.expireAt:
-		l.alarms.set(h.expireAt, func(now time.Duration) { l.checkExpiry(h, now) })
+		l.watchExpiry(h, h.expireAt)
 	case h.extending > 0:
-		l.alarms.set(now+hangupGrace, func(now time.Duration) { l.checkExpiry(h, now) })
+		l.watchExpiry(h, now+hangupGrace)
 	default:
 		l.doom(h)
 	}
@@ -115,7 +123,7 @@ func (l *Leader) lift(h *holding) {
 	}
 	h.doomed = false
 	h.expireAt = l.clockMoment(lease.DeadlineMS)
-	l.alarms.set(h.expireAt, func(now time.Duration) { l.checkExpiry(h, now) })
+	l.watchExpiry(h, h.expireAt)
 	h.decided()
 }
 

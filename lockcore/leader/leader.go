@@ -143,6 +143,9 @@ func (l *Leader) Ready(epoch lockcore.Epoch) {
 // IsReady reports whether the leader answers.
 func (l *Leader) IsReady() bool { return l.state == phaseReady }
 
+// IsStopped reports whether the leadership is over.
+func (l *Leader) IsStopped() bool { return l.state == phaseStopped }
+
 // Epoch is the epoch of a ready leader.
 func (l *Leader) Epoch() lockcore.Epoch { return l.epoch }
 
@@ -289,21 +292,41 @@ func (l *Leader) flush() {
 
 func (l *Leader) send(batch []pending) {
 	now := l.clock.Now()
+	encoded, err := l.encode(batch, now)
+	if err != nil { // nothing that the API lets through: what cannot be logged does not take the rest with it
+		batch = slices.DeleteFunc(batch, func(p pending) bool { return l.refusedAlone(p, now) })
+		if encoded, err = l.encode(batch, now); err != nil {
+			refuseAll(batch, now)
+			return
+		}
+	}
+	l.batcher.inFlight, l.batcher.proposed, l.lastLog = batch, now, now
+	l.log.Propose(encoded)
+}
+
+func (l *Leader) encode(batch []pending, now time.Duration) ([]byte, error) {
 	entry := lockcore.Entry{Epoch: l.epoch, ClockMS: l.leaseClock(now), WallMS: l.wallMS()}
 	for _, p := range batch {
 		entry.Commands = append(entry.Commands, p.command)
 	}
-	encoded, err := entry.Encode()
-	if err != nil { // nothing that the API lets through; none of it is in the log
-		for _, p := range batch {
-			if p.done != nil {
-				p.done(lockcore.Result{Outcome: lockcore.Refused, Reason: lockcore.RefusedInvalid}, now, nil)
-			}
-		}
-		return
+	return entry.Encode()
+}
+
+// refusedAlone refuses a command that cannot be logged by itself.
+func (l *Leader) refusedAlone(p pending, now time.Duration) bool {
+	if _, err := l.encode([]pending{p}, now); err == nil {
+		return false
 	}
-	l.batcher.inFlight, l.batcher.proposed, l.lastLog = batch, now, now
-	l.log.Propose(encoded)
+	refuseAll([]pending{p}, now)
+	return true
+}
+
+func refuseAll(batch []pending, now time.Duration) {
+	for _, p := range batch {
+		if p.done != nil {
+			p.done(lockcore.Result{Outcome: lockcore.Refused, Reason: lockcore.RefusedInvalid}, now, nil)
+		}
+	}
 }
 
 // leaseClock is the lease clock at a moment of this leadership.
@@ -313,10 +336,14 @@ func (l *Leader) leaseClock(now time.Duration) int64 {
 
 // tickLeaseClock logs the lease clock while long leases live and nothing else was logged.
 func (l *Leader) tickLeaseClock(now time.Duration) {
-	if l.longs > 0 && now-l.lastLog >= leaseClockEvery {
-		l.propose("", true, lockcore.LeaseClock{}, nil)
+	next := l.lastLog + leaseClockEvery
+	if next <= now {
+		next = now + leaseClockEvery
+		if l.longs > 0 {
+			l.propose("", true, lockcore.LeaseClock{}, nil)
+		}
 	}
-	l.alarms.set(now+leaseClockEvery, l.tickLeaseClock)
+	l.alarms.set(next, l.tickLeaseClock)
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -37,6 +37,7 @@ func (l *Leader) EndSession(r EndSession, done func(error)) {
 		done(ErrNotLeader)
 		return
 	}
+	l.heard(r.Tenant, r.Session)
 	c := lockcore.EndSession{Tenant: r.Tenant, Owner: r.Owner, Session: r.Session}
 	l.propose(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
 		if err == nil && result.Outcome == lockcore.Refused {

@@ -26,18 +26,14 @@ func (l *Leader) sweepFrom(tenant lockcore.TenantID, class lockcore.ClassName, f
 		if k.Class != class {
 			return false
 		}
-		next = k.Key
-		if len(commands) >= sweepMax {
-			more = true
-			return false
-		}
 		commands = append(commands, l.sweepLock(tenant, k, cause, sweepMax-len(commands))...)
-		return true
+		next, more = k.Key, len(commands) >= sweepMax // there may be more of this very lock
+		return !more
 	})
-	if len(commands) == 0 && !more {
+	if len(commands) == 0 {
 		return
 	}
-	if !more && len(commands) < sweepMax {
+	if !more {
 		next = "" // once more from the start: nothing is left, or what came meanwhile is
 	}
 	l.sweepStep(tenant, commands, func() { l.sweepFrom(tenant, class, next) })
@@ -71,10 +67,6 @@ func (l *Leader) sweepLock(tenant lockcore.TenantID, k lockcore.Lock, cause lock
 // sweepStep proposes the commands and goes on when the last is applied.
 func (l *Leader) sweepStep(tenant lockcore.TenantID, commands []lockcore.Command, then func()) {
 	left := len(commands)
-	if left == 0 {
-		l.alarms.set(l.clock.Now(), func(time.Duration) { then() })
-		return
-	}
 	for _, c := range commands {
 		l.propose(tenant, true, c, func(_ lockcore.Result, _ time.Duration, err error) {
 			if left--; left == 0 && err == nil {

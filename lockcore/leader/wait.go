@@ -9,10 +9,13 @@ import (
 // wait is what the leader knows of one waiter beyond the machine.
 type wait struct {
 	ref      ref
+	class    lockcore.ClassName
 	parked   *Poll         // the request that hangs for it; nil: none
 	lastPoll time.Duration // when a request for it was last there
 	silence  time.Duration // how long none may be
 	leaving  bool          // a Leave is on its way
+	silent   *alarm        // looks for silence
+	deadline *alarm        // ends the wait; nil: none
 }
 
 // Poll is a request that waits for an answer.
@@ -40,12 +43,22 @@ func (l *Leader) queueUp(id ref, lease *lockcore.Lease) {
 		return
 	}
 	now := l.clock.Now()
-	w := &wait{ref: id, lastPoll: now, silence: max(purgeMin, purgePolls*l.pollLimit(id.tenant, lease.Class))}
+	w := &wait{ref: id, class: lease.Class, lastPoll: now}
+	l.allowSilence(w)
 	l.waits[id] = w
-	l.alarms.set(now+w.silence, func(now time.Duration) { l.checkSilence(w, now) })
+	l.watchSilence(w, now+w.silence)
 	if lease.WaitMS > 0 {
-		l.alarms.set(now+millis(lease.WaitMS), func(time.Duration) { l.leave(w, lockcore.WaitTimeout) })
+		w.deadline = l.alarms.set(now+millis(lease.WaitMS), func(time.Duration) { l.leave(w, lockcore.WaitTimeout) })
 	}
+}
+
+// allowSilence gives a waiter as long as the class in force says, and never less than it was promised before.
+func (l *Leader) allowSilence(w *wait) {
+	w.silence = max(w.silence, purgeMin, purgePolls*l.pollLimit(w.ref.tenant, w.class))
+}
+
+func (l *Leader) watchSilence(w *wait, at time.Duration) {
+	w.silent = l.alarms.set(at, func(now time.Duration) { l.checkSilence(w, now) })
 }
 
 // unqueue forgets a waiter that was handed its lease or left, and answers its parked request.
@@ -55,6 +68,8 @@ func (l *Leader) unqueue(id ref, proposed time.Duration) {
 		return
 	}
 	delete(l.waits, id)
+	l.alarms.takeBack(w.silent)
+	l.alarms.takeBack(w.deadline)
 	if p := w.parked; p != nil {
 		l.deliveries = append(l.deliveries, delivery{p, proposed})
 	}
@@ -66,13 +81,13 @@ type delivery struct {
 	proposed time.Duration
 }
 
-// deliver answers requests that an entry decided. One that arrived only after the entry was proposed is answered after a
-// confirm round: the entry may be older than a change of leader.
+// deliver answers requests that an entry decided. One that did not arrive before the entry was proposed is answered
+// after a confirm round: the entry may be older than a change of leader, even if the clock stood still meanwhile.
 func (l *Leader) deliver() {
 	due := l.deliveries
 	l.deliveries = nil
 	for _, d := range due {
-		if d.poll.arrived <= d.proposed {
+		if d.poll.arrived < d.proposed {
 			l.conclude(d.poll)
 		} else {
 			l.settle(d.poll)
@@ -95,6 +110,7 @@ func (l *Leader) park(w *wait, p *Poll) {
 		l.settle(older)
 	}
 	w.lastPoll = now
+	l.allowSilence(w)
 	switch {
 	case p.gone:
 		l.watchHangup(w)
@@ -146,7 +162,7 @@ func (l *Leader) checkSilence(w *wait, now time.Duration) {
 		w.leaving, next = true, now+w.silence
 		l.silent = append(l.silent, w)
 	}
-	l.alarms.set(next, func(now time.Duration) { l.checkSilence(w, now) })
+	l.watchSilence(w, next)
 }
 
 // purge proposes the waiters found silent in this step, those of a tenant together.
