@@ -44,12 +44,7 @@ func (l *Leader) own(r Acquire) *lockcore.Lease {
 func (l *Leader) request(p *Poll, r Acquire) {
 	c := lockcore.Acquire{Tenant: r.Tenant, Owner: r.Owner, Lease: r.Lease, Class: r.Class, Key: r.Key,
 		WaitMS: l.waitMS(r), Holder: r.Holder, APIKey: r.APIKey}
-	taken := l.propose(r.Tenant, false, c, func(result lockcore.Result, _ time.Duration, err error) {
-		l.requested(p, result, err)
-	})
-	if !taken {
-		p.answer(Answer{}, ErrOverloaded)
-	}
+	l.ask(r.Tenant, false, c, func(result lockcore.Result, _ time.Duration, err error) { l.requested(p, result, err) })
 }
 
 func (l *Leader) waitMS(r Acquire) int64 {

@@ -11,6 +11,8 @@ const (
 	batchBytesMax    = 128 << 10
 	// PendingMax bounds the acquires of one tenant that wait for their turn.
 	PendingMax = 4096
+	// UrgentMax bounds the releases, extensions and session ends of one tenant that wait for theirs.
+	UrgentMax = 4 * HeartbeatMax
 )
 
 // pending is a command that waits for its turn, or is in the entry under way.
@@ -36,14 +38,24 @@ type lane struct {
 	normal queue
 }
 
-func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) bool {
+// full reports whether a tenant's line takes no more commands of callers. What the leader itself proposes is bounded by
+// what the tenant holds, and is always taken.
+func (b *batcher) full(tenant lockcore.TenantID, urgent bool) bool {
+	l := b.lanes[tenant]
+	switch {
+	case l == nil:
+		return false
+	case urgent:
+		return l.urgent.len() >= UrgentMax
+	}
+	return l.normal.len() >= PendingMax
+}
+
+func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) {
 	l := b.lanes[tenant]
 	if l == nil {
 		l = &lane{tenant: tenant}
 		b.lanes[tenant] = l
-	}
-	if !urgent && l.normal.len() >= PendingMax {
-		return false
 	}
 	if l.urgent.len()+l.normal.len() == 0 {
 		b.order = append(b.order, l)
@@ -54,7 +66,6 @@ func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) bool {
 	} else {
 		l.normal.push(p)
 	}
-	return true
 }
 
 // take fills a batch: in each turn a tenant gives one command of either line.

@@ -96,6 +96,22 @@ func TestFullLine_answersOverloaded(t *testing.T) {
 	}
 }
 
+func TestFullUrgentLine_answersOverloadedAndKeepsWhatItTook(t *testing.T) {
+	w := newWorld(t)
+	h := w.holder(w.a, "short", "k")
+	w.a.HoldProposals()
+	w.client().Acquire(w.a, 1, try("short", "under way"))
+	first := h.Release(w.a, 1, 0)
+	for range leader.UrgentMax - 1 {
+		h.Release(w.a, 1, 0)
+	}
+	refused := h.Release(w.a, 1, 0)
+	w.wantError(refused, leader.ErrOverloaded)
+	w.a.ReleaseProposals()
+	w.Settle()
+	w.wantStatus(first, leader.StatusEnded, lockcore.Released)
+}
+
 func TestCommandThatCannotBeLogged_isRefusedAlone(t *testing.T) {
 	w := newWorld(t)
 	h := w.holder(w.a, "short", "k")

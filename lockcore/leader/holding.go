@@ -171,7 +171,7 @@ func (l *Leader) extend(h *holding, receipt time.Duration, done func(accepted bo
 	}
 	h.extending++
 	c := lockcore.Extend{Tenant: h.ref.tenant, Lease: h.ref.lease, Token: h.token}
-	l.propose(h.ref.tenant, true, c, func(r lockcore.Result, proposed time.Duration, err error) {
+	l.ask(h.ref.tenant, true, c, func(r lockcore.Result, proposed time.Duration, err error) {
 		h.extending--
 		if err == nil && r.Outcome == lockcore.Granted {
 			h.told = max(h.told, proposed+h.length)

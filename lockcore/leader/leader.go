@@ -275,8 +275,18 @@ func (l *Leader) Propose(c lockcore.Command, done func(lockcore.Result, error)) 
 	l.flush()
 }
 
-func (l *Leader) propose(tenant lockcore.TenantID, urgent bool, c lockcore.Command, done func(lockcore.Result, time.Duration, error)) bool {
-	return l.batcher.put(tenant, urgent, pending{command: c, done: done})
+// propose puts a command of the leader's own into the next entry.
+func (l *Leader) propose(tenant lockcore.TenantID, urgent bool, c lockcore.Command, done func(lockcore.Result, time.Duration, error)) {
+	l.batcher.put(tenant, urgent, pending{command: c, done: done})
+}
+
+// ask puts a caller's command into the next entry, or answers ErrOverloaded at once when the tenant's line is full.
+func (l *Leader) ask(tenant lockcore.TenantID, urgent bool, c lockcore.Command, done func(lockcore.Result, time.Duration, error)) {
+	if l.batcher.full(tenant, urgent) {
+		done(lockcore.Result{}, 0, ErrOverloaded)
+		return
+	}
+	l.propose(tenant, urgent, c, done)
 }
 
 // flush proposes the next entry, unless one is under way. Answers may ask for more, so it is called after them.

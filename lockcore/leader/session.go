@@ -14,7 +14,7 @@ func (l *Leader) Release(r Release, done func(Answer, error)) {
 	}
 	l.heard(r.Tenant, r.Lease.Session)
 	c := lockcore.Release{Tenant: r.Tenant, Owner: r.Owner, Lease: r.Lease, Token: r.Token}
-	l.propose(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
+	l.ask(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
 		done(l.ended(r, result, err))
 	})
 	l.flush()
@@ -39,7 +39,7 @@ func (l *Leader) EndSession(r EndSession, done func(error)) {
 	}
 	l.heard(r.Tenant, r.Session)
 	c := lockcore.EndSession{Tenant: r.Tenant, Owner: r.Owner, Session: r.Session}
-	l.propose(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
+	l.ask(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
 		if err == nil && result.Outcome == lockcore.Refused {
 			_, err = l.refusal(result.Reason)
 			if err == nil {
