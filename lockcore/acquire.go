@@ -53,11 +53,8 @@ func (t *tenant) knownAcquire(c Acquire) (Result, bool) {
 	if s.Ended {
 		return refuse(RefusedSessionOver), true
 	}
-	return refuse(RefusedTooOld), s.forgot(c.Lease.Sequence)
+	return refuse(RefusedTooOld), s.Forgot(c.Lease.Sequence)
 }
-
-// forgot reports whether the sequence lies below the session's window.
-func (s *Session) forgot(sequence uint64) bool { return sequence+Window <= s.High }
 
 // answer is what a repeated request gets.
 func (l *Lease) answer() Result {
@@ -75,6 +72,7 @@ func (l *Lease) answer() Result {
 // admit checks what must hold before the key is looked at. Zero is yes.
 func (t *tenant) admit(c Acquire) Reason {
 	class, known := t.class(c.Class)
+	session := t.session(c.Lease.Session)
 	switch {
 	case t.dropped:
 		return RefusedDropped
@@ -88,8 +86,10 @@ func (t *tenant) admit(c Acquire) Reason {
 		return RefusedWait
 	case class.MaxWaitMS > 0 && (c.WaitMS > class.MaxWaitMS || c.WaitMS == WaitUnlimited):
 		return RefusedWait
-	case t.session(c.Lease.Session) == nil && t.sessions.Len() >= t.quotas.Sessions:
+	case session == nil && t.sessions.Len() >= t.quotas.Sessions:
 		return RefusedQuotaSessions
+	case session != nil && session.Live >= t.quotas.PerSession:
+		return RefusedQuotaSession
 	}
 	return 0
 }
@@ -125,8 +125,7 @@ func (m *Machine) acquireBusy(t *tenant, c Acquire, k keyRow) Result {
 // useUp remembers a refusal under its id, so that a copy of the request that arrives later is refused as well.
 func (t *tenant) useUp(m *Machine, c Acquire, r Reason) Result {
 	t.see(c.Lease, c.Owner)
-	t.putLease(&Lease{ID: c.Lease, State: StateEnded, Class: c.Class, Key: c.Key, Holder: c.Holder, APIKey: c.APIKey,
-		Index: m.index, Reason: r})
+	t.putLease(&Lease{ID: c.Lease, State: StateEnded, Class: c.Class, Key: c.Key, Index: m.index, Reason: r})
 	return refuse(r)
 }
 

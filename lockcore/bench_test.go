@@ -12,7 +12,8 @@ import (
 func loaded(tb testing.TB, held int) *lockcore.Machine {
 	tb.Helper()
 	m := lockcore.New()
-	quotas := lockcore.Quotas{Keys: 10_000_000, Leases: 10_000_000, Waiters: 10_000_000, Sessions: 10_000_000}
+	quotas := lockcore.Quotas{Keys: 10_000_000, Leases: 10_000_000, Waiters: 10_000_000, Sessions: 10_000_000,
+		PerSession: lockcore.PerSessionMax, Ends: 10_000_000}
 	class := lockcore.Class{Name: "jobs", Version: 1, Purpose: lockcore.PurposeEfficiency,
 		Enforcement: lockcore.EnforcementAdvisory, QuorumLoss: lockcore.QuorumLossClosed, LeaseMS: 10_000,
 		HeartbeatMS: 5_000, MaxWaiters: 1_000}

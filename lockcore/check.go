@@ -12,6 +12,8 @@ func (m *Machine) Check() error {
 	m.tenants.Scan(func(id string, t *tenant) bool {
 		if err = t.check(m); err != nil {
 			err = fmt.Errorf("tenant %s: %w", id, err)
+		} else if _, gone := m.dropped.Get(id); gone {
+			err = fmt.Errorf("tenant %s is known and gone", id)
 		}
 		return err == nil
 	})
@@ -26,37 +28,52 @@ func (t *tenant) check(m *Machine) error {
 }
 
 func (t *tenant) checkLeases(m *Machine) error {
-	live, waiting, held := map[SessionID]int{}, 0, 0
+	live, ends, waiting, held := map[SessionID]int{}, map[SessionID]int{}, 0, 0
 	var err error
 	t.leases.Scan(func(_ string, l *Lease) bool {
 		err = t.checkLease(m, l)
-		if l.State != StateEnded {
+		switch l.State {
+		case StateWaiting:
 			live[l.ID.Session]++
-		}
-		if l.State == StateWaiting {
 			waiting++
-		}
-		if l.State == StateHeld {
+		case StateHeld:
+			live[l.ID.Session]++
 			held++
+		case StateEnded:
+			ends[l.ID.Session]++
 		}
 		return err == nil
 	})
 	if err != nil {
 		return err
 	}
+	ended := 0
 	t.sessions.Scan(func(_ string, s *Session) bool {
-		if s.Live != live[s.ID] {
-			err = fmt.Errorf("session counts %d live, has %d", s.Live, live[s.ID])
-		}
+		ended += s.Ends
+		err = s.check(live[s.ID], ends[s.ID])
 		return err == nil
 	})
 	switch {
 	case err != nil:
 		return err
+	case ended != t.ends:
+		return fmt.Errorf("sessions count %d ends, the tenant %d", ended, t.ends)
 	case waiting != t.waiting || waiting != t.queue.Len():
 		return fmt.Errorf("%d wait, %d counted, %d in line", waiting, t.waiting, t.queue.Len())
 	case held > t.occupied:
 		return fmt.Errorf("%d hold %d keys", held, t.occupied)
+	}
+	return nil
+}
+
+func (s *Session) check(live, ends int) error {
+	switch {
+	case s.Live != live:
+		return fmt.Errorf("session %s counts %d live, has %d", s.ID, s.Live, live)
+	case s.Ends != ends:
+		return fmt.Errorf("session %s counts %d ends, has %d", s.ID, s.Ends, ends)
+	case s.Floor > s.High:
+		return fmt.Errorf("session %s has floor %d above its highest, %d", s.ID, s.Floor, s.High)
 	}
 	return nil
 }
@@ -79,8 +96,11 @@ func (t *tenant) checkLease(m *Machine, l *Lease) error {
 			return fmt.Errorf("lease %s waits in no queue", l.ID)
 		}
 	case StateEnded:
-		if s.forgot(l.ID.Sequence) {
-			return fmt.Errorf("lease %s is remembered below its window", l.ID)
+		if s.Forgot(l.ID.Sequence) {
+			return fmt.Errorf("lease %s is over, remembered, and forgotten", l.ID)
+		}
+		if l.Holder != "" || l.APIKey != "" {
+			return fmt.Errorf("lease %s is over and names its holder", l.ID)
 		}
 	default:
 		return fmt.Errorf("lease %s is in no state", l.ID)

@@ -100,19 +100,24 @@ func (m *Machine) putClass(t *tenant, c Class) Result {
 }
 
 // retireClass stops a class from granting. Its leases and waiters are ended by commands of their own, in bounded
-// batches, which the leader proposes when it sees the event.
+// batches, which the leader proposes when it sees the event. The row takes the version that was retired, so that a leader
+// whose copy of the control log lags cannot put that one in force afterwards.
 func (m *Machine) retireClass(t *tenant, c RetireClass) Result {
 	old, known := t.class(c.Class)
 	switch {
+	case c.Version == 0:
+		return refuse(RefusedInvalid)
 	case !known:
 		return refuse(RefusedNotInForce)
-	case old.Retired:
+	case old.Version > c.Version:
+		return refuse(RefusedStaleVersion)
+	case old.Retired && old.Version == c.Version:
 		return Result{Outcome: Done}
 	}
 	retired := *old
-	retired.Retired = true
+	retired.Retired, retired.Version = true, c.Version
 	t.classes.Set(string(c.Class), &retired)
-	m.emit(Event{Kind: EventClassRetired, Tenant: t.ID, Class: c.Class, Version: old.Version, By: c.By})
+	m.emit(Event{Kind: EventClassRetired, Tenant: t.ID, Class: c.Class, Version: c.Version, By: c.By})
 	return Result{Outcome: Done}
 }
 

@@ -35,27 +35,41 @@ type AdvanceEpoch struct {
 }
 
 // PutTenant makes a tenant known to the partition, or changes its quotas. Its tokens go on above the larger of TokenBase
-// and what the slug has reached, also as a tenant that was dropped.
+// and what the slug has reached, also as a tenant that was dropped. A Revision below the highest seen of the slug is
+// RefusedStaleVersion, and so is one not above it of a slug that is gone: a leader whose copy of the control log lags
+// never takes back what an earlier leader put.
 type PutTenant struct {
 	Tenant    TenantID `cbor:"1,keyasint"`
 	TokenBase Token    `cbor:"2,keyasint,omitempty"` // 0 .. TokenBaseMax
 	Quotas    Quotas   `cbor:"3,keyasint"`
 	Suspended bool     `cbor:"4,keyasint,omitempty"` // takes no new acquire; what is held or queued runs on
+	Revision  uint64   `cbor:"5,keyasint,omitempty"` // of the control log, from which the command was made
 }
 
-// Quotas bound what a tenant may keep in a partition. Each is at least 1.
+// PerSessionMax bounds Quotas.PerSession, and with it what one EndSession ends.
+const PerSessionMax = 10_000
+
+// quotaMax bounds the other quotas.
+const quotaMax = 100_000_000
+
+// Quotas bound what a tenant may keep in a partition. Each is at least 1 and, but for PerSession, at most 100,000,000.
 type Quotas struct {
 	Keys     int `cbor:"1,keyasint"` // keys with a holder, a queue or a lock delay
 	Leases   int `cbor:"2,keyasint"` // keys with a holder or a lock delay
 	Waiters  int `cbor:"3,keyasint"`
 	Sessions int `cbor:"4,keyasint"` // ended ones count until they are forgotten
+
+	PerSession int `cbor:"5,keyasint"` // leases held and requests waiting of one session: 1 .. PerSessionMax
+	Ends       int `cbor:"6,keyasint"` // remembered ends; a session that would exceed them forgets its own oldest
 }
 
 // DropTenant grants nothing and takes no class of the tenant from now on; what is held may be given back. When its last
-// lease and waiter are gone, nothing of it stays but its final token.
+// lease and waiter are gone, nothing of it stays but its final token and its revision. A Revision below the highest seen
+// of the slug is RefusedStaleVersion.
 type DropTenant struct {
-	Tenant TenantID `cbor:"1,keyasint"`
-	By     string   `cbor:"2,keyasint,omitempty"`
+	Tenant   TenantID `cbor:"1,keyasint"`
+	By       string   `cbor:"2,keyasint,omitempty"`
+	Revision uint64   `cbor:"3,keyasint,omitempty"` // of the control log, from which the command was made
 }
 
 // PutClass puts a signed version of a class in force.
@@ -64,11 +78,13 @@ type PutClass struct {
 	Class  Class    `cbor:"2,keyasint"`
 }
 
-// RetireClass ends a class: it grants no more, and the name keeps its purpose.
+// RetireClass ends a class: it grants no more, and the name keeps its purpose. It names the version that it retires; a
+// higher one in force is RefusedStaleVersion, and the retired class comes back only with a version above both.
 type RetireClass struct {
-	Tenant TenantID  `cbor:"1,keyasint"`
-	Class  ClassName `cbor:"2,keyasint"`
-	By     string    `cbor:"3,keyasint,omitempty"`
+	Tenant  TenantID  `cbor:"1,keyasint"`
+	Class   ClassName `cbor:"2,keyasint"`
+	By      string    `cbor:"3,keyasint,omitempty"`
+	Version uint64    `cbor:"4,keyasint"` // from 1
 }
 
 // WaitUnlimited asks to queue without a deadline; only a class without a max_wait allows it.
@@ -162,7 +178,7 @@ type Extend struct {
 	Token  Token    `cbor:"3,keyasint"`
 }
 
-// Checkpoint states the leader's rolling hash at an index; a machine that had another stops.
+// Checkpoint states the leader's rolling hash at an index; a machine that had another says so by Divergence.
 type Checkpoint struct {
 	Index uint64   `cbor:"1,keyasint"`
 	Hash  [32]byte `cbor:"2,keyasint"`

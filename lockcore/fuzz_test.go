@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stanchion-locks/stanchion/lockcore"
@@ -70,20 +71,12 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, at uint8, before bool, kind byte, body []byte) {
 		i := int(at) % len(frames)
-		stream := []byte("STNLOCK\x01")
-		for _, frame := range frames[:i] {
-			stream = append(stream, frame...)
-		}
-		stream = append(binary.AppendUvarint(append(stream, kind), uint64(len(body))), body...)
+		rest := frames[i:]
 		if !before {
-			i++
+			rest = rest[1:]
 		}
-		for _, frame := range frames[i:] {
-			stream = append(stream, frame...)
-		}
-		sum := sha256.Sum256(stream)
-		stream = append(append(stream, 8, 2+sha256.Size, 0x58, sha256.Size), sum[:]...)
-		m, err := lockcore.Restore(bytes.NewReader(stream))
+		b := stream(slices.Concat(frames[:i], [][]byte{record(kind, body)}, rest))
+		m, err := lockcore.Restore(bytes.NewReader(b))
 		if err != nil {
 			if !errors.Is(err, lockcore.ErrInvalidSnapshot) {
 				t.Fatalf("got error %v, want ErrInvalidSnapshot", err)
@@ -94,15 +87,27 @@ func FuzzRestore(f *testing.F) {
 			t.Fatalf("restored a machine that contradicts itself: %v", err)
 		}
 		var again bytes.Buffer
-		if _, err := m.Snapshot().WriteTo(&again); err != nil || !bytes.Equal(again.Bytes(), stream) {
+		if _, err := m.Snapshot().WriteTo(&again); err != nil || !bytes.Equal(again.Bytes(), b) {
 			t.Fatalf("writes other bytes than it was restored from (%v)", err)
 		}
 	})
 }
 
+// stream puts a snapshot together: records between magic and a digest that is right.
+func stream(records [][]byte) []byte {
+	b := append([]byte("STNLOCK\x01"), bytes.Join(records, nil)...)
+	sum := sha256.Sum256(b)
+	return append(append(b, 8, 2+sha256.Size, 0x58, sha256.Size), sum[:]...)
+}
+
+// record is one of a snapshot, with kind and length.
+func record(kind byte, body []byte) []byte {
+	return append(binary.AppendUvarint([]byte{kind}, uint64(len(body))), body...)
+}
+
 // framesOf takes a snapshot apart: its records without magic and end, each with kind and length.
-func framesOf(f *testing.F, b []byte) [][]byte {
-	f.Helper()
+func framesOf(tb testing.TB, b []byte) [][]byte {
+	tb.Helper()
 	var frames [][]byte
 	for rest := b[8:]; rest[0] != 8; {
 		size, width := binary.Uvarint(rest[1:])

@@ -27,13 +27,13 @@ func goldenCommands() map[string][]lockcore.Command {
 	class := lockcore.Class{Name: "ledger-close", Version: 3, Digest: "sha256:0f", Purpose: lockcore.PurposeEfficiency,
 		Enforcement: lockcore.EnforcementFenced, QuorumLoss: lockcore.QuorumLossOpen, LeaseMS: 60_000, HeartbeatMS: 30_000,
 		LockDelayMS: 1_000, MaxHoldMS: 3_600_000, MaxWaitMS: 30_000, MaxWaiters: 1_000, Refuses: true, Retired: true}
-	quotas := lockcore.Quotas{Keys: 1, Leases: 2, Waiters: 3, Sessions: 4}
+	quotas := lockcore.Quotas{Keys: 1, Leases: 2, Waiters: 3, Sessions: 4, PerSession: 5, Ends: 6}
 	return map[string][]lockcore.Command{
 		"advance-epoch":  {lockcore.AdvanceEpoch{Node: "n1"}},
-		"put-tenant":     {lockcore.PutTenant{Tenant: "acme", TokenBase: 7, Quotas: quotas, Suspended: true}, lockcore.PutTenant{Tenant: "b", Quotas: quotas}},
-		"drop-tenant":    {lockcore.DropTenant{Tenant: "acme", By: "dana"}, lockcore.DropTenant{Tenant: "b"}},
+		"put-tenant":     {lockcore.PutTenant{Tenant: "acme", TokenBase: 7, Quotas: quotas, Suspended: true, Revision: 8}, lockcore.PutTenant{Tenant: "b", Quotas: quotas}},
+		"drop-tenant":    {lockcore.DropTenant{Tenant: "acme", By: "dana", Revision: 9}, lockcore.DropTenant{Tenant: "b"}},
 		"put-class":      {lockcore.PutClass{Tenant: "acme", Class: class}, lockcore.PutClass{Tenant: "acme", Class: lockcore.Class{Name: "jobs"}}},
-		"retire-class":   {lockcore.RetireClass{Tenant: "acme", Class: "jobs", By: "dana"}},
+		"retire-class":   {lockcore.RetireClass{Tenant: "acme", Class: "jobs", By: "dana", Version: 2}},
 		"acquire":        {lockcore.Acquire{Tenant: "acme", Owner: "key1", Lease: two, Class: "jobs", Key: "Büro/7", WaitMS: lockcore.WaitUnlimited, Holder: "host:1", APIKey: "key2"}, lockcore.Acquire{Tenant: "acme", Owner: "key1", Lease: one, Class: "jobs", Key: "k"}},
 		"release":        {lockcore.Release{Tenant: "acme", Owner: "key1", Lease: two, Token: 9}, lockcore.Release{Tenant: "acme", Owner: "key1", Lease: one}},
 		"expire":         {lockcore.Expire{Tenant: "acme", Lease: one, Token: 9, Missed: true}, lockcore.Expire{Tenant: "acme", Lease: two, Token: 1}},
@@ -90,7 +90,8 @@ func TestDecodeEntry_opensGoldenEntries(t *testing.T) {
 }
 
 // richState holds something of every sort: holds short, long, handed over and ending, queues, lock delays, ends of each
-// kind, a retired class, ended and burned sessions, a suspended tenant, one being dropped, one gone, a checkpoint.
+// kind, a retired class, ended and burned sessions, a suspended tenant, one being dropped, one gone, one that has as many
+// ends as it may, a checkpoint.
 const richState = stage + `
 acquire acme s1.1 jobs k1 holder=host:1 api-key=key1
 acquire acme s2.1 jobs k1 wait=5s
@@ -115,8 +116,16 @@ put-tenant cedar keys=3 leases=2 waiters=1 sessions=9
 put-class cedar jobs version=4
 acquire cedar s1.1 jobs k owner=carol
 drop-tenant cedar
-put-tenant delta base=41
-drop-tenant delta
+put-tenant delta base=41 revision=3
+drop-tenant delta revision=4
+put-tenant eagle per-session=2 ends=1 revision=5
+put-class eagle jobs
+acquire eagle s1.1 jobs k1
+acquire eagle s1.2 jobs k2
+release eagle s1.2
+acquire eagle s1.3 jobs k3
+release eagle s1.3
+acquire eagle s2.7 jobs k1
 advance-epoch n2
 `
 
@@ -144,7 +153,7 @@ func TestRestore_opensGoldenSnapshot(t *testing.T) {
 	if again := written(t, m.Snapshot()); !bytes.Equal(again, b) {
 		t.Error("writes other bytes than it was restored from")
 	}
-	if m.Index() != lockcore.CheckpointEvery+7 || m.Epoch() != 2 || m.LeaseClockMS() != 140_000 || len(m.Tenants()) != 3 {
+	if m.Index() != lockcore.CheckpointEvery+7 || m.Epoch() != 2 || m.LeaseClockMS() != 140_000 || len(m.Tenants()) != 4 {
 		t.Errorf("got index %d, epoch %d, clock %d, %d tenants", m.Index(), m.Epoch(), m.LeaseClockMS(), len(m.Tenants()))
 	}
 	if final, _ := m.FinalToken("delta"); final != 41 {

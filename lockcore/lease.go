@@ -24,7 +24,7 @@ func (m *Machine) decideRelease(t *tenant, c Release) Result {
 	switch {
 	case l == nil && s.Ended:
 		return Result{Outcome: Ended, Reason: SessionOver}
-	case l == nil && s.forgot(c.Lease.Sequence):
+	case l == nil && s.Forgot(c.Lease.Sequence):
 		return refuse(RefusedTooOld)
 	case l == nil:
 		return m.burn(t, c)
@@ -56,9 +56,7 @@ func (m *Machine) burn(t *tenant, c Release) Result {
 
 // end ends a held lease and, unless a lock delay begins, grants its key to the next waiter.
 func (m *Machine) end(t *tenant, l *Lease, reason Reason) {
-	ended := *l
-	ended.State, ended.Reason, ended.Ending, ended.Index = StateEnded, reason, 0, m.index
-	t.putLease(&ended)
+	t.putLease(l.over(reason, m.index))
 	e := l.event(EventEnded, t)
 	e.Reason = reason
 	m.emit(e)
@@ -72,6 +70,16 @@ func (m *Machine) end(t *tenant, l *Lease, reason Reason) {
 		return
 	}
 	m.promote(t, l.Class, l.Key, k)
+}
+
+// over is what is remembered of the request once it has ended at an index: enough to answer a repetition, without the
+// texts for people, which its last event tells.
+func (l *Lease) over(reason Reason, index uint64) *Lease {
+	ended := *l
+	ended.State, ended.Reason, ended.Index = StateEnded, reason, index
+	ended.Ending, ended.Place, ended.WaitMS = 0, 0, 0
+	ended.Holder, ended.APIKey = "", ""
+	return &ended
 }
 
 // delays reports whether a lock delay follows such an end: its holder may not know of it.

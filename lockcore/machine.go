@@ -25,9 +25,10 @@ type Machine struct {
 	checkpointKnown uint64     // index of the last one that a leader stated
 
 	tenants *btree.Map[string, *tenant]
-	dropped *btree.Map[string, Token] // final tokens of slugs that are gone
+	dropped *btree.Map[string, droppedSlug] // slugs that are gone
 
-	entryEpoch Epoch // stamped on the entry applied last
+	entryEpoch Epoch       // stamped on the entry applied last; not of the state
+	divergence *Divergence // nil: none; not of the state
 
 	// of the entry being applied
 	events []Event
@@ -36,12 +37,13 @@ type Machine struct {
 
 // New is an empty machine, as before the first entry.
 func New() *Machine {
-	return &Machine{level: 1, tenants: new(btree.Map[string, *tenant]), dropped: new(btree.Map[string, Token])}
+	return &Machine{level: 1, tenants: new(btree.Map[string, *tenant]), dropped: new(btree.Map[string, droppedSlug])}
 }
 
 // Apply carries out one log entry and returns a result for each of its commands, in order, and the events that became
-// true. Indices rise; one that does not is a broken log and panics, as do an entry that cannot be decoded, a command of
-// an unknown kind and a checkpoint that differs: a replica that stops is better than one that differs.
+// true. Indices rise; one that does not is a broken log and panics, as do an entry that cannot be decoded and a command of
+// an unknown kind: a replica that stops is better than one that differs. A checkpoint that differs does not panic, since
+// nobody can tell here which of the two went wrong: see Divergence, which the log's owner asks after each entry.
 func (m *Machine) Apply(index uint64, entry []byte) ([]Result, []Event) {
 	e, err := DecodeEntry(entry)
 	if err != nil {
@@ -75,6 +77,8 @@ func (m *Machine) command(epoch Epoch, c Command) Result {
 	switch c := c.(type) {
 	case PutTenant:
 		return m.putTenant(c)
+	case DropTenant:
+		return m.dropTenant(c)
 	case LeaseClock:
 		return Result{Outcome: Done}
 	case Checkpoint:
@@ -87,15 +91,13 @@ func (m *Machine) command(epoch Epoch, c Command) Result {
 
 // tenantCommand carries out a command that concerns one known tenant.
 func (m *Machine) tenantCommand(c Command) Result {
-	id := tenantOf(c)
+	id := TenantOf(c)
 	t, ok := m.tenants.Get(string(id))
 	if !ok {
 		return refuse(RefusedUnknown)
 	}
 	defer m.forgetTenantIfGone(t)
 	switch c := c.(type) {
-	case DropTenant:
-		return m.dropTenant(t, c)
 	case PutClass:
 		return m.putClass(t, c.Class)
 	case RetireClass:
@@ -124,10 +126,9 @@ func (m *Machine) tenantCommand(c Command) Result {
 	panic(fmt.Sprintf("lockcore: entry %d: command kind %d", m.index, c.kind()))
 }
 
-func tenantOf(c Command) TenantID {
+// TenantOf is the tenant that a command concerns; empty if it concerns none, or is PutTenant.
+func TenantOf(c Command) TenantID {
 	switch c := c.(type) {
-	case DropTenant:
-		return c.Tenant
 	case PutClass:
 		return c.Tenant
 	case RetireClass:
@@ -180,14 +181,31 @@ func (m *Machine) emit(e Event) {
 	m.events = append(m.events, e)
 }
 
-// compare stops this replica when the leader's rolling hash at its last checkpoint is another one.
+// Divergence is a checkpoint at which this machine and the leader that stated it had come to different ends.
+type Divergence struct {
+	Index  uint64   // of the checkpoint
+	Here   [32]byte // the rolling hash of this machine
+	Stated [32]byte // the leader's
+}
+
+// Divergence reports the first checkpoint that differed since this machine was made or restored, or false. It is not part
+// of the state, which goes on as on every other replica. Whose fault it is, the machine cannot know: the owner of the log
+// stops this replica, and tells somebody.
+func (m *Machine) Divergence() (Divergence, bool) {
+	if m.divergence == nil {
+		return Divergence{}, false
+	}
+	return *m.divergence, true
+}
+
+// compare remembers when the leader's rolling hash at the last checkpoint is another one. The result, and all that is
+// hashed, is the same either way.
 func (m *Machine) compare(c Checkpoint) Result {
 	if c.Index != m.checkpoint.Index {
 		return refuse(RefusedStaleVersion)
 	}
-	if c.Hash != m.checkpoint.Hash {
-		panic(fmt.Sprintf("lockcore: entry %d: state at %d is %x here and %x on the leader",
-			m.index, c.Index, m.checkpoint.Hash[:8], c.Hash[:8]))
+	if c.Hash != m.checkpoint.Hash && m.divergence == nil {
+		m.divergence = &Divergence{Index: c.Index, Here: m.checkpoint.Hash, Stated: c.Hash}
 	}
 	m.checkpointKnown = c.Index
 	return Result{Outcome: Done}

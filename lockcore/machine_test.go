@@ -1,6 +1,7 @@
 package lockcore_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,8 +65,8 @@ func TestApply_stopsAtALevelAboveItsOwn(t *testing.T) {
 	mustStop(t, func() { play(t, p, "raise-level level=2") }, "level 2")
 }
 
-// TestCheckpoint_stopsAReplicaThatDiffers walks to the first checkpoint and states it rightly, late, and wrongly.
-func TestCheckpoint_stopsAReplicaThatDiffers(t *testing.T) {
+// TestCheckpoint_isComparedAndTold walks to the first checkpoint and states it rightly and late.
+func TestCheckpoint_isComparedAndTold(t *testing.T) {
 	m := lockcore.New()
 	clock := encode(t, lockcore.Entry{Epoch: 1, Commands: []lockcore.Command{lockcore.LeaseClock{}}})
 	apply(t, m, 0, lockcore.AdvanceEpoch{Node: "n1"})
@@ -92,8 +93,53 @@ func TestCheckpoint_stopsAReplicaThatDiffers(t *testing.T) {
 	if _, unsaid := m.UnstatedCheckpoint(); unsaid {
 		t.Error("a stated checkpoint is still unstated")
 	}
-	c.Hash[0]++
-	mustStop(t, func() { state(c) }, "state at 10000")
+	if d, diverged := m.Divergence(); diverged {
+		t.Errorf("got divergence %+v, want none", d)
+	}
+}
+
+// TestDivergence_isRememberedAndChangesNothing applies one log to two replicas, of which one went another way before it.
+func TestDivergence_isRememberedAndChangesNothing(t *testing.T) {
+	here, there := lockcore.New(), lockcore.New()
+	apply(t, here, 0, lockcore.AdvanceEpoch{Node: "n1"})
+	apply(t, there, 0, lockcore.AdvanceEpoch{Node: "n2"})
+	state := func(m *lockcore.Machine, index uint64, c lockcore.Command) lockcore.Result {
+		results, _ := m.Apply(index, encode(t, lockcore.Entry{Epoch: 1, Commands: []lockcore.Command{c}}))
+		return results[0]
+	}
+	state(here, lockcore.CheckpointEvery, lockcore.LeaseClock{})
+	state(there, lockcore.CheckpointEvery, lockcore.LeaseClock{})
+	own, _ := here.UnstatedCheckpoint()
+	stated, _ := there.UnstatedCheckpoint()
+	if got := state(here, lockcore.CheckpointEvery+1, stated); got != (lockcore.Result{Outcome: lockcore.Done}) {
+		t.Errorf("a checkpoint that differs: got %+v, want done as everywhere", got)
+	}
+	want := lockcore.Divergence{Index: lockcore.CheckpointEvery, Here: own.Hash, Stated: stated.Hash}
+	if got, diverged := here.Divergence(); !diverged || got != want {
+		t.Errorf("got divergence %+v (%t), want %+v", got, diverged, want)
+	}
+	if _, unsaid := here.UnstatedCheckpoint(); unsaid {
+		t.Error("a stated checkpoint is still unstated")
+	}
+	other := stated
+	other.Hash[0]++
+	state(here, lockcore.CheckpointEvery+2, other)
+	if got, _ := here.Divergence(); got != want {
+		t.Errorf("after another one: got divergence %+v, want the first, %+v", got, want)
+	}
+	restored, err := lockcore.Restore(bytes.NewReader(written(t, here.Snapshot())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, diverged := restored.Divergence(); diverged {
+		t.Error("a divergence came back from a snapshot")
+	}
+	for _, m := range []*lockcore.Machine{here, restored} {
+		state(m, lockcore.CheckpointEvery+3, stated)
+	}
+	if restored.Rolling() != here.Rolling() || restored.Hash() != here.Hash() {
+		t.Error("the divergence shows in the state")
+	}
 }
 
 func TestEncode_refusesWhatDecodeWould(t *testing.T) {

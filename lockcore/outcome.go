@@ -58,7 +58,7 @@ const (
 	RefusedAlreadyHeld                      // this session holds the key under another id
 	RefusedQueueFull                        // the class's max_waiters wait already
 	RefusedIDConflict                       // the id was used for another class or key
-	RefusedTooOld                           // the id is older than the session's window
+	RefusedTooOld                           // the id is older than what the session remembers
 	RefusedStaleToken                       // the token is not the lease's
 	RefusedSessionOver                      // the session has ended
 	RefusedWait                             // the wait is longer than the class allows
@@ -74,10 +74,11 @@ const (
 	RefusedNotWaiting                       // the request does not wait any more
 	RefusedNotDelayed                       // the key is not in this lock delay
 	RefusedBusy                             // something of it is still held or queued
-	RefusedStaleVersion                     // a version not above the one in force
+	RefusedStaleVersion                     // a version or revision that a later one has overtaken
 	RefusedPurpose                          // the purpose of a class's name is fixed
 	RefusedPosture                          // correctness is never open
 	RefusedInvalid                          // a value out of its range
+	RefusedQuotaSession                     // the session holds and waits for as much as one may
 	reasonRefusalsCount                     // not a reason
 )
 
@@ -95,7 +96,7 @@ var reasonNames = map[Reason]string{
 	RefusedEnding: "ending", RefusedNotDue: "not_due", RefusedNotLong: "not_long", RefusedNotHeld: "not_held",
 	RefusedNotWaiting: "not_waiting", RefusedNotDelayed: "not_delayed", RefusedBusy: "busy",
 	RefusedStaleVersion: "stale_version", RefusedPurpose: "purpose_fixed", RefusedPosture: "posture",
-	RefusedInvalid: "invalid",
+	RefusedInvalid: "invalid", RefusedQuotaSession: "quota_session",
 }
 
 // String is the reason's stable name, as the audit and the API spell it.

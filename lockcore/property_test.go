@@ -74,8 +74,8 @@ func runPair(s lockcoretest.Shape) (tallies [2]lockcoretest.Tally, failed *lockc
 
 func assertCoverage(t *testing.T, all lockcoretest.Tally) {
 	t.Helper()
-	t.Logf("%d commands in %d entries, %d restores; outcomes %v; reasons %v", all.Commands, all.Entries, all.Restores,
-		all.Outcomes, all.Reasons)
+	t.Logf("%d commands in %d entries, %d restores, %d ends shed; outcomes %v; reasons %v", all.Commands, all.Entries, all.Restores,
+		all.Shed, all.Outcomes, all.Reasons)
 	if got, want := all.Outcomes[lockcore.Granted]*5, all.Commands; got < want {
 		t.Errorf("granted %d of %d, want a fifth", got/5, want)
 	}
@@ -88,6 +88,9 @@ func assertCoverage(t *testing.T, all lockcoretest.Tally) {
 		if got := all.Reasons[r]; got < reasonTimesMin {
 			t.Errorf("reason %s occurred %d times, want %d", r, got, reasonTimesMin)
 		}
+	}
+	if got, want := all.Shed, 10*reasonTimesMin; got < want {
+		t.Errorf("forgot %d ends for a quota, want %d", got, want)
 	}
 	if all.Restores < 100 {
 		t.Errorf("restored %d snapshots, want 100", all.Restores)

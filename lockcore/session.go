@@ -2,6 +2,13 @@ package lockcore
 
 import "strings"
 
+// border is the sequence at and below which the session remembers no ends, and takes no request that it does not know.
+func (s *Session) border() uint64 { return max(s.High-min(s.High, Window), s.Floor) }
+
+// Forgot reports whether a sequence that the machine finds no lease for is too old to be told from one never seen: it lies
+// below the window, or not above the floor.
+func (s *Session) Forgot(sequence uint64) bool { return sequence <= s.border() }
+
 // see makes the lease's sequence known to its session, which it begins if need be, and forgets the ends that fall out of
 // the session's window. Live requests are never forgotten.
 func (t *tenant) see(id LeaseID, owner OwnerID) {
@@ -10,22 +17,23 @@ func (t *tenant) see(id LeaseID, owner OwnerID) {
 		s = *old
 	}
 	if id.Sequence > s.High {
-		t.forgetEnds(id.Session, s.High, id.Sequence)
+		from := s.border()
 		s.High = id.Sequence
+		t.forgetEnds(&s, from)
 	}
 	t.sessions.Set(string(id.Session[:]), &s)
 }
 
-// forgetEnds drops remembered ends that a rise of the highest sequence, from one to another, leaves below the window.
-// What ended below it already was not kept (see putLease), so the scan passes a window's rows at most.
-func (t *tenant) forgetEnds(session SessionID, from, to uint64) {
-	if to <= Window {
+// forgetEnds drops the remembered ends that a rise of the session's border left at or below it. What ended at or below
+// the old one was not kept (see putLease), so the scan passes each sequence once in the session's life.
+func (t *tenant) forgetEnds(s *Session, from uint64) {
+	to := s.border()
+	if to == from {
 		return
 	}
 	var gone []string
-	first := LeaseID{Session: session, Sequence: max(from, Window) - Window}.row()
-	limit := LeaseID{Session: session, Sequence: to - Window}.row()
-	t.leases.Ascend(first, func(row string, l *Lease) bool {
+	limit := LeaseID{Session: s.ID, Sequence: to}.row()
+	t.leases.Ascend(LeaseID{Session: s.ID, Sequence: from + 1}.row(), func(row string, l *Lease) bool {
 		if row > limit {
 			return false
 		}
@@ -34,9 +42,35 @@ func (t *tenant) forgetEnds(session SessionID, from, to uint64) {
 		}
 		return true
 	})
-	for _, row := range gone {
+	t.deleteEnds(s, gone)
+}
+
+// shedEnds brings the tenant's ends back into their quota at the cost of the session that just put one: its oldest by
+// sequence are forgotten, be that one among them or not, and its floor rises to the last of them, so that none of them is
+// ever carried out again. Other sessions keep theirs. As above, no sequence is passed twice.
+func (t *tenant) shedEnds(s *Session) {
+	excess := min(t.ends-t.quotas.Ends, s.Ends)
+	if excess <= 0 {
+		return
+	}
+	var gone []string
+	floor := s.Floor
+	t.leases.Ascend(LeaseID{Session: s.ID, Sequence: s.border() + 1}.row(), func(row string, l *Lease) bool {
+		if l.State == StateEnded {
+			gone, floor = append(gone, row), l.ID.Sequence
+		}
+		return len(gone) < excess
+	})
+	t.deleteEnds(s, gone)
+	s.Floor = floor
+}
+
+func (t *tenant) deleteEnds(s *Session, rows []string) {
+	for _, row := range rows {
 		t.leases.Delete(row)
 	}
+	s.Ends -= len(rows)
+	t.ends -= len(rows)
 }
 
 func (m *Machine) endSession(t *tenant, c EndSession) Result {
@@ -111,6 +145,7 @@ func (m *Machine) forgetSession(t *tenant, c ForgetSession) Result {
 	for _, l := range t.leasesOf(c.Session) {
 		t.leases.Delete(l.ID.row())
 	}
+	t.ends -= s.Ends
 	t.sessions.Delete(string(c.Session[:]))
 	m.emit(Event{Kind: EventSessionForgotten, Tenant: t.ID, Lease: LeaseID{Session: c.Session}})
 	return Result{Outcome: Done}

@@ -48,6 +48,7 @@ type snapshotTenant struct {
 	Quotas    Quotas   `cbor:"3,keyasint"`
 	Suspended bool     `cbor:"4,keyasint,omitempty"`
 	Dropped   bool     `cbor:"5,keyasint,omitempty"`
+	Revision  uint64   `cbor:"6,keyasint,omitempty"`
 }
 
 type snapshotKey struct {
@@ -60,8 +61,9 @@ type snapshotKey struct {
 }
 
 type snapshotSlug struct {
-	ID    TenantID `cbor:"1,keyasint"`
-	Token Token    `cbor:"2,keyasint"`
+	ID       TenantID `cbor:"1,keyasint"`
+	Token    Token    `cbor:"2,keyasint"`
+	Revision uint64   `cbor:"3,keyasint,omitempty"`
 }
 
 // Snapshot is a machine's state at one index. It stays as it is while the machine goes on, and may be written by
@@ -69,7 +71,7 @@ type snapshotSlug struct {
 type Snapshot struct {
 	head    snapshotHead
 	tenants []*tenant
-	dropped *btree.Map[string, Token]
+	dropped *btree.Map[string, droppedSlug]
 }
 
 // Snapshot captures the state in time proportional to the number of tenants, whatever they hold.
@@ -97,8 +99,8 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	for _, t := range s.tenants {
 		t.writeTo(f)
 	}
-	s.dropped.Scan(func(id string, final Token) bool {
-		f.frame(frameDroppedSlug, snapshotSlug{ID: TenantID(id), Token: final})
+	s.dropped.Scan(func(id string, gone droppedSlug) bool {
+		f.frame(frameDroppedSlug, snapshotSlug{ID: TenantID(id), Token: gone.token, Revision: gone.revision})
 		return f.err == nil
 	})
 	f.frame(frameEnd, f.sum.Sum(nil))
@@ -122,7 +124,7 @@ func (s *Snapshot) Hash() [32]byte {
 
 func (t *tenant) writeTo(f *frameWriter) {
 	f.frame(frameTenant, snapshotTenant{ID: t.ID, LastToken: t.lastToken, Quotas: t.quotas, Suspended: t.suspended,
-		Dropped: t.dropped})
+		Dropped: t.dropped, Revision: t.revision})
 	t.classes.Scan(func(_ string, c *Class) bool { return f.frame(frameClass, c) })
 	t.sessions.Scan(func(_ string, s *Session) bool { return f.frame(frameSession, s) })
 	t.leases.Scan(func(_ string, l *Lease) bool { return f.frame(frameLease, l) })
@@ -299,14 +301,14 @@ func (d *loader) tenant(s snapshotTenant) error {
 		return errOrder
 	}
 	d.t, d.last = newTenant(s.ID, s.LastToken), ""
-	d.t.quotas, d.t.suspended, d.t.dropped = s.Quotas, s.Suspended, s.Dropped
+	d.t.quotas, d.t.suspended, d.t.dropped, d.t.revision = s.Quotas, s.Suspended, s.Dropped, s.Revision
 	d.m.tenants.Set(string(s.ID), d.t)
 	return nil
 }
 
 func (d *loader) slug(s snapshotSlug) error {
 	d.t = nil
-	d.m.dropped.Set(string(s.ID), s.Token)
+	d.m.dropped.Set(string(s.ID), droppedSlug{token: s.Token, revision: s.Revision})
 	return d.follows(frameDroppedSlug, string(s.ID))
 }
 
@@ -325,9 +327,12 @@ func (d *loader) lease(l Lease) error {
 		return err
 	}
 	d.t.leases.Set(l.ID.row(), &l)
-	if l.State == StateWaiting {
+	switch l.State {
+	case StateWaiting:
 		d.t.queue.Set(queueRow(l.Class, l.Key, l.Place), l.ID)
 		d.t.waiting++
+	case StateEnded:
+		d.t.ends++
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/lockcoretest"
 )
@@ -138,4 +140,60 @@ func TestSnapshot_emptyMachine(t *testing.T) {
 	if err != nil || m.Hash() != lockcore.New().Hash() {
 		t.Errorf("got error %v, want the empty machine", err)
 	}
+}
+
+// TestRestore_refusesRowsThatContradict changes rows of the golden snapshot, and its digest with them.
+func TestRestore_refusesRowsThatContradict(t *testing.T) {
+	frames := framesOf(t, goldenFile(t, "snapshot.bin", nil))
+	off := 1 // of the count of ends: first one more, then one fewer, so that their sum is right
+	for name, b := range map[string][]byte{
+		"more live than there are": changed(t, frames, 4, func(s *lockcore.Session) { s.Live++ }),
+		"more ends than there are": changed(t, frames, 4, func(s *lockcore.Session) { s.Ends++ }),
+		"ends of another session": changed(t, frames, 4, func(s *lockcore.Session) {
+			if s.Ends > 0 && off >= -1 {
+				s.Ends, off = s.Ends+off, off-2
+			}
+		}),
+		"a floor above the highest": changed(t, frames, 4, func(s *lockcore.Session) {
+			if s.Ends == 0 {
+				s.Floor = s.High + 1
+			}
+		}),
+		"an end at the floor":  changed(t, frames, 4, func(s *lockcore.Session) { s.Floor = s.High }),
+		"an end with a holder": changed(t, frames, 5, func(l *lockcore.Lease) { l.Holder = "host:1" }),
+		"an end with a key":    changed(t, frames, 5, func(l *lockcore.Lease) { l.APIKey = "key1" }),
+	} {
+		if _, err := lockcore.Restore(bytes.NewReader(b)); !errors.Is(err, lockcore.ErrInvalidSnapshot) {
+			t.Errorf("%s: got error %v, want ErrInvalidSnapshot", name, err)
+		}
+	}
+	if _, err := lockcore.Restore(bytes.NewReader(changed(t, frames, 4, func(*lockcore.Session) {}))); err != nil {
+		t.Errorf("nothing changed: %v", err)
+	}
+}
+
+// changed is a snapshot of the records, with a change made to each row of one kind.
+func changed[R any](t *testing.T, frames [][]byte, kind byte, change func(*R)) []byte {
+	t.Helper()
+	mode, err := cbor.CoreDetEncOptions().EncMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]byte
+	for _, frame := range frames {
+		if frame[0] == kind {
+			var row R
+			if err := cbor.Unmarshal(bodyOf(frame), &row); err != nil {
+				t.Fatal(err)
+			}
+			change(&row)
+			body, err := mode.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame = record(kind, body)
+		}
+		all = append(all, frame)
+	}
+	return stream(all)
 }

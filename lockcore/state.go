@@ -17,6 +17,7 @@ type tenant struct {
 	quotas    Quotas
 	suspended bool
 	dropped   bool
+	revision  uint64 // highest seen of the control log
 
 	classes  *btree.Map[string, *Class]
 	keys     *btree.Map[string, *keyRow]
@@ -26,6 +27,13 @@ type tenant struct {
 
 	occupied int // keys with a holder or a lock delay
 	waiting  int
+	ends     int // leases that are remembered and over
+}
+
+// droppedSlug is what stays of a tenant that is gone.
+type droppedSlug struct {
+	token    Token  // its last one
+	revision uint64 // highest seen of the control log
 }
 
 // SessionKey is a session's id as a table key.
@@ -59,8 +67,8 @@ type Lease struct {
 	State  LeaseState `cbor:"2,keyasint"`
 	Class  ClassName  `cbor:"3,keyasint"`
 	Key    Key        `cbor:"4,keyasint"`
-	Holder string     `cbor:"5,keyasint,omitempty"`
-	APIKey string     `cbor:"6,keyasint,omitempty"`
+	Holder string     `cbor:"5,keyasint,omitempty"` // not of an ended one
+	APIKey string     `cbor:"6,keyasint,omitempty"` // not of an ended one
 	Index  uint64     `cbor:"7,keyasint"`           // entry that last changed it
 	AtMS   int64      `cbor:"8,keyasint,omitempty"` // leader's wall clock when it was queued or granted
 
@@ -97,9 +105,12 @@ type Session struct {
 	High  uint64    `cbor:"3,keyasint,omitempty"` // highest sequence seen
 	Live  int       `cbor:"4,keyasint,omitempty"` // leases held and requests waiting
 	Ended bool      `cbor:"5,keyasint,omitempty"`
+	Floor uint64    `cbor:"6,keyasint,omitempty"` // highest sequence forgotten for the quota of ends; 0: none
+	Ends  int       `cbor:"7,keyasint,omitempty"` // requests that are over and remembered
 }
 
-// Window is the number of sequences, counted back from a session's highest, whose ends are remembered.
+// Window is the number of sequences, counted back from a session's highest, whose ends are remembered: fewer above a
+// floor, where the tenant's quota of ends did not suffice.
 const Window = 1024
 
 func newTenant(id TenantID, base Token) *tenant {
@@ -154,21 +165,26 @@ func (t *tenant) setKey(class ClassName, key Key, k keyRow) {
 	t.keys.Set(name, &k)
 }
 
-// putLease stores a lease and keeps its session's count of live ones. The session exists. The end of a lease whose
-// sequence has fallen out of the session's window is not kept.
+// putLease stores a lease and keeps the counts of live and ended ones. The session exists, and no end is put twice. The
+// end of a lease whose sequence the session has forgotten is not kept, and one above the tenant's quota only at the cost of
+// the session's older ones.
 func (t *tenant) putLease(l *Lease) {
 	row := l.ID.row()
 	s := *t.session(l.ID.Session)
 	if old, ok := t.leases.Get(row); ok && old.State != StateEnded {
 		s.Live--
 	}
-	if l.State != StateEnded {
+	switch {
+	case l.State != StateEnded:
 		s.Live++
-	}
-	if l.State == StateEnded && s.forgot(l.ID.Sequence) {
-		t.leases.Delete(row)
-	} else {
 		t.leases.Set(row, l)
+	case s.Forgot(l.ID.Sequence):
+		t.leases.Delete(row)
+	default:
+		t.leases.Set(row, l)
+		s.Ends++
+		t.ends++
+		t.shedEnds(&s)
 	}
 	t.sessions.Set(string(s.ID[:]), &s)
 }

@@ -38,6 +38,8 @@ type TenantState struct {
 	Waiting   int
 	Keys      int
 	Sessions  int
+	Ends      int    // requests that are over and remembered
+	Revision  uint64 // of the control log, the highest that a command of the tenant came from
 }
 
 // Tenant reports the tenant, or false.
@@ -51,7 +53,8 @@ func (m *Machine) Tenant(id TenantID) (TenantState, bool) {
 
 func (t *tenant) state() TenantState {
 	return TenantState{ID: t.ID, Quotas: t.quotas, LastToken: t.lastToken, Suspended: t.suspended, Dropped: t.dropped,
-		Occupied: t.occupied, Waiting: t.waiting, Keys: t.keys.Len(), Sessions: t.sessions.Len()}
+		Occupied: t.occupied, Waiting: t.waiting, Keys: t.keys.Len(), Sessions: t.sessions.Len(),
+		Ends: t.ends, Revision: t.revision}
 }
 
 // Tenants lists the tenants in order of their slugs.
@@ -65,7 +68,10 @@ func (m *Machine) Tenants() []TenantState {
 }
 
 // FinalToken is the last token of a slug that was dropped, and whether there is such a slug.
-func (m *Machine) FinalToken(id TenantID) (Token, bool) { return m.dropped.Get(string(id)) }
+func (m *Machine) FinalToken(id TenantID) (Token, bool) {
+	gone, ok := m.dropped.Get(string(id))
+	return gone.token, ok
+}
 
 // Class reports a class, retired ones included. The value must not be changed.
 func (m *Machine) Class(id TenantID, name ClassName) (*Class, bool) {
@@ -85,7 +91,7 @@ func (m *Machine) Classes(id TenantID) []*Class {
 	return t.classes.Values()
 }
 
-// Lease finds a lease request by its id: live, or remembered in its session's window.
+// Lease finds a lease request by its id: live, or remembered by its session.
 func (m *Machine) Lease(id TenantID, lease LeaseID) (*Lease, bool) {
 	t, ok := m.tenants.Get(string(id))
 	if !ok {
@@ -127,9 +133,9 @@ func (m *Machine) SessionLeases(id TenantID, session SessionID) []*Lease {
 }
 
 // positionScanMax bounds the work of one Position.
-const positionScanMax = 1_000
+const positionScanMax = 100
 
-// Position is a waiter's place in its queue, from 1. It is exact up to 1,000; beyond, it is an upper bound, because
+// Position is a waiter's place in its queue, from 1. It is exact up to 100; beyond, it is an upper bound, because
 // those who left the middle of the line are still counted.
 func (m *Machine) Position(id TenantID, l *Lease) int {
 	t, ok := m.tenants.Get(string(id))

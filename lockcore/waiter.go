@@ -46,9 +46,7 @@ func (m *Machine) depart(t *tenant, l *Lease, reason Reason) {
 	t.waiting--
 	t.setKey(l.Class, l.Key, k)
 
-	left := *l
-	left.State, left.Reason, left.Index, left.Place, left.WaitMS = StateEnded, reason, m.index, 0, 0
-	t.putLease(&left)
+	t.putLease(l.over(reason, m.index))
 	e := l.event(EventLeft, t)
 	e.Reason = reason
 	m.emit(e)

@@ -154,9 +154,7 @@ func (s *State) addKey(c Command, row keyRow, inherited []Person, e Event) Resul
 	if !ok {
 		return refuse(RefusedTooManyMakers)
 	}
-	long := func(k *keyRow) bool {
-		return k.APIKey.ID != row.APIKey.Predecessor && c.about().atMS-k.APIKey.endMS() >= EndedKeptMS
-	}
+	long := func(k *keyRow) bool { return c.about().atMS-k.APIKey.endMS() >= EndedKeptMS }
 	keys := s.keysOf(row.APIKey.Tenant)
 	if slices.ContainsFunc(keys, func(k *keyRow) bool { return k.APIKey.Lineage == row.APIKey.ID }) {
 		return refuse(RefusedKeyExists) // the forgotten first key of a lineage whose sessions would get a second owner

@@ -246,8 +246,10 @@ func TestEndOverlap_endsTheOldKeyAlone(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	w.unchanged(end)
-	if _, err := w.state.Authenticate(credential(t, 1).Reveal(), nowMS); err != tenants.ErrUnauthorized {
-		t.Errorf("old key: got %v, want ErrUnauthorized", err)
+	for _, at := range []int64{nowMS, end.AtMS, end.AtMS + 1} { // clocks behind and ahead, all within the overlap
+		if _, err := w.state.Authenticate(credential(t, 1).Reveal(), at); err != tenants.ErrUnauthorized {
+			t.Errorf("old key at %+d ms: got %v, want ErrUnauthorized", at-end.AtMS, err)
+		}
 	}
 	if _, err := w.state.Authenticate(credential(t, 2).Reveal(), nowMS); err != nil {
 		t.Errorf("successor: got %v", err)

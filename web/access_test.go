@@ -112,6 +112,25 @@ func TestUnauthorized_looksTheSameForEveryCause(t *testing.T) {
 	}
 }
 
+func TestAuthorise_saysNotReadyWhereTheKeyMayOnlyBeUnknownYet(t *testing.T) {
+	n := start(t, &platform{locks: &locks{}, leader: &self, catchingUp: true}, options{})
+	for key, want := range map[string]wire.Code{goodKey: "", "stn_wrong": wire.CodeNotReady, "": wire.CodeNotReady} {
+		out := n.do(t, request{method: http.MethodGet, path: "/v1/locks", key: key})
+		if want == "" {
+			if out.status != 200 {
+				t.Errorf("key %q: %d %s; want 200", key, out.status, out.body)
+			}
+			continue
+		}
+		if p := out.problem(t); out.status != 503 || p.Code != want || out.header.Get("Retry-After") == "" {
+			t.Errorf("key %q: %d %s, Retry-After %q; want 503 %s with one", key, out.status, out.body, out.header.Get("Retry-After"), want)
+		}
+		if got := out.header.Get("Www-Authenticate"); got != "" {
+			t.Errorf("key %q: the answer asks for another key: Www-Authenticate: %s", key, got)
+		}
+	}
+}
+
 func TestAuthorization_schemeIsReadInAnyCase(t *testing.T) {
 	n := leading(t, &locks{})
 	for header, want := range map[string]int{"Bearer " + goodKey: 200, "bearer " + goodKey: 200, goodKey: 401, "Basic " + goodKey: 401,

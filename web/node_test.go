@@ -105,6 +105,8 @@ type platform struct {
 	leader  *api.LeaderRef // guarded by mu; nil: nobody knows
 	forward http.RoundTripper
 	parts   []wire.Part
+	// catchingUp: keys that are unknown may only be unknown yet.
+	catchingUp bool
 }
 
 func (p *platform) Authenticate(presented string) (tenants.Principal, error) {
@@ -119,6 +121,9 @@ func (p *platform) Authenticate(presented string) (tenants.Principal, error) {
 	case foreignKey:
 		principal.Tenant, principal.KeyID, principal.Lineage = "globex", "theirs", "theirs"
 	default:
+		if p.catchingUp {
+			return tenants.Principal{}, api.ErrNotReady
+		}
 		return tenants.Principal{}, tenants.ErrUnauthorized
 	}
 	parsed, err := tenants.ParseScopes(scopes)

@@ -15,14 +15,17 @@ import (
 )
 
 // admin is the operator's door of a node: a Unix socket, so that who may open the file may do this, whatever has become
-// of single sign-on and API keys. It takes control entries in the form of the log, and tells the node's state.
+// of single sign-on and API keys. It takes control entries about tenants and API keys in the form of the log, and tells
+// the node's state. Declarations and signatures it takes in a development cluster alone: elsewhere a signature is the word
+// of an owner who has just signed in, and no door gets around that.
 type admin struct {
 	platform *platform.Platform
+	dev      bool
 	log      *slog.Logger
 }
 
-func newAdmin(p *platform.Platform, log *slog.Logger) http.Handler {
-	a := admin{platform: p, log: log}
+func newAdmin(p *platform.Platform, dev bool, log *slog.Logger) http.Handler {
+	a := admin{platform: p, dev: dev, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", a.status)
 	mux.HandleFunc("POST /control", a.control)
@@ -52,6 +55,10 @@ func (a admin) control(w http.ResponseWriter, r *http.Request) {
 	entry, err := control.DecodeEntry(body)
 	if err != nil {
 		reply(w, http.StatusBadRequest, controlReply{Error: err.Error()})
+		return
+	}
+	if entry.Review != nil && !a.dev {
+		reply(w, http.StatusForbidden, controlReply{Error: "classes are declared through the API and signed by their owners, not through this socket"})
 		return
 	}
 	result, err := a.platform.Control(r.Context(), entry)

@@ -136,6 +136,18 @@ func (c *nodeConfig) validateNodes() error {
 	return errors.Join(errs...)
 }
 
+// onLoopback reports whether the node and all its peers are on this machine's loopback.
+func (c *nodeConfig) onLoopback() bool {
+	addresses := []string{c.Listen}
+	for _, m := range c.Nodes {
+		addresses = append(addresses, m.Peer)
+	}
+	return !slices.ContainsFunc(addresses, func(a string) bool {
+		host, _, _ := net.SplitHostPort(a)
+		return host != "localhost" && !net.ParseIP(host).IsLoopback()
+	})
+}
+
 func needed(field, value string) error {
 	if value == "" {
 		return fmt.Errorf("%s: missing", field)

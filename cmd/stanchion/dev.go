@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -113,9 +114,12 @@ func devDir(named string) (string, func(), error) {
 func (d *devCluster) prepare() error {
 	var err error
 	if d.profile, err = profile(d.options.profile); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	if d.classes, err = readClassSources(d.options.classes); err != nil {
+		return err
+	}
+	if err := d.portsFree(); err != nil {
 		return err
 	}
 	if err := d.identify(); err != nil {
@@ -134,6 +138,24 @@ func (d *devCluster) prepare() error {
 	}
 	return nil
 }
+
+// portsFree finds out whether the nodes can have their ports, before anything is written: a node that finds its port taken
+// can only fail, in a process of its own again and again.
+func (d *devCluster) portsFree() error {
+	for i := range devNodes {
+		l, err := net.Listen("tcp", d.listen(i))
+		if err != nil {
+			return fmt.Errorf("port of n%d: %w; is another cluster running there? choose other ports with --port", i+1, err)
+		}
+		if err := l.Close(); err != nil {
+			return fmt.Errorf("port of n%d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// listen is the address of a node's API.
+func (d *devCluster) listen(i int) string { return fmt.Sprintf("localhost:%d", d.options.port+i) }
 
 // identify finds out whether the data folder holds a cluster already.
 func (d *devCluster) identify() error {
@@ -207,7 +229,7 @@ func (d *devCluster) inProcess(i int, logTo io.Writer) (node, error) {
 	log := slog.New(slog.NewJSONHandler(logTo, nil)).With("node", string(self.ID))
 	dir := d.nodeDir(i)
 	return node{
-		listen: fmt.Sprintf("localhost:%d", d.options.port+i), admin: filepath.Join(dir, adminSocket), log: log,
+		listen: d.listen(i), admin: filepath.Join(dir, adminSocket), dev: true, log: log,
 		platform: platform.Config{Node: self.ID, Cluster: d.cluster, Data: dir, Listen: self.Addr, Peers: d.members,
 			Partitions: devPartitions, Credentials: credentials, Profile: d.profile, Bootstrap: d.fresh, Logger: log,
 			Fatal: raftnode.ExitOnFailure(dir, log, os.Exit)},

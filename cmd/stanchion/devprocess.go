@@ -15,6 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 )
 
 // pids are the processes of the nodes. Safe for concurrent use.
@@ -59,7 +61,7 @@ func (d *devCluster) writeConfig(i int) error {
 		return err
 	}
 	c := nodeConfig{Node: string(self.ID), Cluster: string(d.cluster), Data: ".", Partitions: devPartitions,
-		Listen: fmt.Sprintf("localhost:%d", d.options.port+i), Profile: d.options.profile,
+		Listen: d.listen(i), Profile: d.options.profile,
 		TLS: tlsConfig{CA: "tls/ca.pem", Cert: fmt.Sprintf("tls/%s.pem", self.ID), Key: fmt.Sprintf("tls/%s-key.pem", self.ID)}}
 	for _, m := range d.members {
 		c.Nodes = append(c.Nodes, memberFile{ID: string(m.ID), Peer: m.Addr, URL: m.URL})
@@ -75,14 +77,12 @@ func (d *devCluster) configPath(i int) string { return filepath.Join(d.nodeDir(i
 
 // keepProcess runs one node, and again when it ends by itself.
 func (d *devCluster) keepProcess(ctx context.Context, i int) error {
-	bootstrap := d.fresh
 	for {
-		err := d.runProcess(ctx, i, bootstrap)
+		err := d.runProcess(ctx, i, d.fresh && !d.made(i))
 		d.pids.set(i, 0)
 		if ctx.Err() != nil {
 			return nil
 		}
-		bootstrap = false
 		fmt.Fprintf(d.out, "%s ended: %v\n", d.members[i].ID, err)
 		if d.options.restartAfter <= 0 {
 			fmt.Fprintf(d.out, "  start it again with: stanchion serve --config %s\n", d.configPath(i))
@@ -94,6 +94,12 @@ func (d *devCluster) keepProcess(ctx context.Context, i int) error {
 		}
 		fmt.Fprintf(d.out, "%s starts again\n", d.members[i].ID)
 	}
+}
+
+// made reports whether a node has made all its groups, so that it starts without bootstrap: a first start may be cut short.
+func (d *devCluster) made(i int) bool {
+	id, err := raftnode.ReadIdentity(d.nodeDir(i))
+	return err == nil && len(id.Groups) == devPartitions+1
 }
 
 // runProcess runs one node's process until it ends; when ctx ends it is asked to stop, and killed if it does not. The
@@ -108,7 +114,7 @@ func (d *devCluster) runProcess(ctx context.Context, i int, bootstrap bool) erro
 		return err
 	}
 	defer log.Close()
-	args := []string{"serve", "--config", d.configPath(i)}
+	args := []string{"serve", "--development", "--config", d.configPath(i)}
 	if bootstrap {
 		args = append(args, "--bootstrap")
 	}

@@ -39,9 +39,12 @@ type devFileClass struct {
 	QuorumLoss  string `json:"quorum_loss"`
 }
 
+var devGroups = [1 + devPartitions]string{"control", "partition-1", "partition-2"}
+
 const (
 	devKeyLife   = 365 * 24 * time.Hour
 	devFileEvery = 500 * time.Millisecond
+	devAskTime   = time.Second
 )
 
 // setUp makes the tenant, its API keys and its classes, says so, and keeps dev.json true until ctx ends.
@@ -141,11 +144,11 @@ func keepKey(ctx context.Context, nodes adminClients, key *string, name string, 
 	return err
 }
 
-// awaitReady waits until every node knows the API key and every class is in force.
+// awaitReady waits until every node knows the API key, every class is in force and every group has a leader.
 func (d *devCluster) awaitReady(ctx context.Context, nodes adminClients, f devFile) error {
 	for !d.isReady(ctx, nodes, f) {
 		if !pause(ctx, again/4) {
-			return fmt.Errorf("the classes are not in force: %w", ctx.Err())
+			return fmt.Errorf("not every class is in force, or not every group has a leader: %w", ctx.Err())
 		}
 	}
 	return nil
@@ -162,14 +165,16 @@ func (d *devCluster) isReady(ctx context.Context, nodes adminClients, f devFile)
 			}
 		}
 	}
-	return d.leaders(ctx, nodes)["partition-1"] != ""
+	return len(d.leaders(ctx, nodes)) == len(devGroups)
 }
 
-// leaders says which node leads each group and answers.
+// leaders says which node leads each group and answers. A node that hangs leads nothing.
 func (d *devCluster) leaders(ctx context.Context, nodes adminClients) map[string]string {
 	leads := map[string]string{}
 	for _, a := range nodes {
-		s, err := a.status(ctx, false)
+		asking, cancel := context.WithTimeout(ctx, devAskTime)
+		s, err := a.status(asking, false)
+		cancel()
 		if err != nil {
 			continue
 		}
@@ -188,7 +193,7 @@ func (d *devCluster) write(ctx context.Context, f *devFile) error {
 	now := make([]devFileNode, 0, devNodes)
 	for i, m := range d.members {
 		n := devFileNode{ID: string(m.ID), URL: m.URL, PID: d.pids.get(i), LeaderOf: []string{}}
-		for _, group := range []string{"control", "partition-1", "partition-2"} {
+		for _, group := range devGroups {
 			if leads[group] == n.ID {
 				n.LeaderOf = append(n.LeaderOf, group)
 			}

@@ -31,6 +31,8 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
+	began := false
+	watch(root, &began)
 	err := root.ExecuteContext(ctx)
 	var code exitError
 	switch {
@@ -38,12 +40,25 @@ func run(args []string) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "stanchion:", err)
-		return exitUsage
 	}
 	fmt.Fprintln(os.Stderr, "stanchion:", err)
+	if !began || errors.Is(err, errUsage) {
+		return exitUsage
+	}
 	return exitFailed
+}
+
+// watch sets began as soon as a command begins its work: whatever fails before that is wrong with the command line.
+func watch(c *cobra.Command, began *bool) {
+	if work := c.RunE; work != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*began = true
+			return work(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		watch(sub, began)
+	}
 }
 
 // errUsage marks a command line that makes no sense.

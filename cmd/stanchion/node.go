@@ -21,6 +21,7 @@ type node struct {
 	listen   string // host:port of the API
 	admin    string // path of the operator's socket
 	private  string // host:port of metrics and profiles; empty: none
+	dev      bool   // a node of a development cluster: its operator's socket takes reviews as well
 	log      *slog.Logger
 }
 
@@ -66,7 +67,7 @@ func (n node) serveAdmin(ctx context.Context, p *platform.Platform) error {
 	if err != nil {
 		return err
 	}
-	return serveHTTP(ctx, l, newAdmin(p, n.log))
+	return serveHTTP(ctx, l, newAdmin(p, n.dev, n.log))
 }
 
 // listenSocket makes a Unix socket that only the node's own user may open. A socket left behind by a node that was killed

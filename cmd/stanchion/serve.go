@@ -15,9 +15,15 @@ import (
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 )
 
+// serveOptions are the flags of `stanchion serve`.
+type serveOptions struct {
+	config      string
+	bootstrap   bool
+	development bool // started by stanchion dev
+}
+
 func newServe() *cobra.Command {
-	var path string
-	var bootstrap bool
+	var o serveOptions
 	serve := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Run one node of a cluster",
@@ -28,20 +34,25 @@ printed once, by the node that leads. A node that belongs to a cluster refuses -
 start without it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := readConfig(path)
+			config, err := readConfig(o.config)
 			if err != nil {
 				return err
 			}
-			return serveNode(c.Context(), config, bootstrap, c.OutOrStdout(), os.Stderr)
+			if o.development && !config.onLoopback() {
+				return fmt.Errorf("%w: --development is for nodes on loopback alone, as stanchion dev starts them", errUsage)
+			}
+			return serveNode(c.Context(), config, o, c.OutOrStdout(), os.Stderr)
 		},
 	}
-	serve.Flags().StringVar(&path, "config", "", "the node's configuration (required)")
-	serve.Flags().BoolVar(&bootstrap, "bootstrap", false, "make a new cluster of all nodes in the configuration")
+	serve.Flags().StringVar(&o.config, "config", "", "the node's configuration (required)")
+	serve.Flags().BoolVar(&o.bootstrap, "bootstrap", false, "make a new cluster of all nodes in the configuration")
+	serve.Flags().BoolVar(&o.development, "development", false, "take declarations and signatures through the operator's socket; on loopback alone")
+	_ = serve.Flags().MarkHidden("development")
 	_ = serve.MarkFlagRequired("config")
 	return serve
 }
 
-func serveNode(ctx context.Context, c nodeConfig, bootstrap bool, out, logTo io.Writer) error {
+func serveNode(ctx context.Context, c nodeConfig, o serveOptions, out, logTo io.Writer) error {
 	log := slog.New(slog.NewJSONHandler(logTo, nil)).With("node", c.Node)
 	credentials, err := raftnode.LoadCredentials(c.TLS.CA, c.TLS.Cert, c.TLS.Key)
 	if err != nil {
@@ -52,10 +63,10 @@ func serveNode(ctx context.Context, c nodeConfig, bootstrap bool, out, logTo io.
 		return err
 	}
 	n := node{
-		listen: c.Listen, private: c.Private, admin: filepath.Join(c.Data, adminSocket), log: log,
+		listen: c.Listen, private: c.Private, admin: filepath.Join(c.Data, adminSocket), dev: o.development, log: log,
 		platform: platform.Config{
 			Node: raftnode.NodeID(c.Node), Cluster: raftnode.ClusterID(c.Cluster), Data: c.Data, Listen: c.peerListen(),
-			Peers: c.peers(), Partitions: c.Partitions, Credentials: credentials, Profile: raftProfile, Bootstrap: bootstrap,
+			Peers: c.peers(), Partitions: c.Partitions, Credentials: credentials, Profile: raftProfile, Bootstrap: o.bootstrap,
 			Logger: log, Fatal: raftnode.ExitOnFailure(c.Data, log, os.Exit),
 		},
 	}
@@ -64,7 +75,7 @@ func serveNode(ctx context.Context, c nodeConfig, bootstrap bool, out, logTo io.
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	g.Go(func() error { defer stop(); return n.run(ctx) })
-	if bootstrap {
+	if o.bootstrap {
 		g.Go(func() error { return printOperatorKey(running, n.admin, out) })
 	}
 	return g.Wait()

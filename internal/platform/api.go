@@ -16,9 +16,19 @@ import (
 
 var _ api.Platform = (*Platform)(nil)
 
-// Authenticate checks an API key as it was presented.
+// Authenticate checks an API key as it was presented. Errors: tenants.ErrUnauthorized; api.ErrNotReady for every key until
+// this node has caught up with the control log after its start, and later for a key that it does not know while it is cut
+// off from the log.
 func (p *Platform) Authenticate(presented string) (tenants.Principal, error) {
-	return p.control.authenticate(presented)
+	caughtUp := p.control.caughtUp() // asked first: what comes in between may bring the key
+	principal, err := p.control.authenticate(presented)
+	if !p.control.begun() {
+		return tenants.Principal{}, api.ErrNotReady
+	}
+	if err != nil && (!caughtUp || p.control.cutOff()) {
+		return tenants.Principal{}, api.ErrNotReady
+	}
+	return principal, err
 }
 
 // partitionOf is the partition that carries the tenant; nil if the tenant is unknown.

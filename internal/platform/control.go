@@ -23,21 +23,25 @@ var ErrUnknownOutcome = errors.New("outcome unknown")
 type controlLog struct {
 	group   *raftnode.Group // set once, before Run
 	changed func()          // called after each entry and restore; must not block
+	settle  time.Duration   // how long the copy must be at rest to have caught up
 
-	mu      sync.RWMutex
-	machine *control.Machine // guarded by mu
-	known   bool             // guarded by mu: it has once caught up with the log that it found
+	mu        sync.RWMutex
+	machine   *control.Machine // guarded by mu
+	known     bool             // guarded by mu: it has caught up with the log
+	once      bool             // guarded by mu: it had, at some time of this life of the group
+	rest      position         // guarded by mu: where it was when somebody last asked whether it has caught up
+	restSince time.Time        // guarded by mu
 }
 
-func newControlLog(changed func()) *controlLog {
-	return &controlLog{machine: control.New(), changed: changed}
+func newControlLog(changed func(), settle time.Duration) *controlLog {
+	return &controlLog{machine: control.New(), changed: changed, settle: settle}
 }
 
 // NewMachine makes the machine of a life of the group: empty, to be filled from snapshot and log.
 func (c *controlLog) NewMachine() raftnode.Machine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.machine, c.known = control.New(), false
+	c.machine, c.known, c.once, c.rest = control.New(), false, false, position{}
 	return controlMachine{c}
 }
 
@@ -54,8 +58,9 @@ func (c *controlLog) authenticate(presented string) (tenants.Principal, error) {
 	return c.machine.Authenticate(presented, time.Now().UnixMilli())
 }
 
-// caughtUp reports whether the copy has reached what a leader said was committed, once in this life: before, it may not
-// know API keys that were made long ago.
+// caughtUp reports whether the copy has come to rest under a leader since it began or was found cut off: before, it may
+// not know API keys that were made long ago. Rest, because the group's numbers are no proof: a follower hears of a commit
+// only as far as its own log reaches, and an entry counts as applied when it is handed to the machine.
 func (c *controlLog) caughtUp() bool {
 	c.mu.RLock()
 	known := c.known
@@ -64,14 +69,42 @@ func (c *controlLog) caughtUp() bool {
 		return true
 	}
 	s := c.group.Status()
-	if s.Leader == "" || s.CommitIndex == 0 || s.AppliedIndex < s.CommitIndex {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := position{leader: s.Leader, last: s.LastIndex, commit: s.CommitIndex, revision: c.machine.Revision()}
+	if at != c.rest {
+		c.rest, c.restSince = at, now
+	}
+	_, begun := c.machine.Cluster()
+	c.known = begun && s.Leader != "" && s.CommitIndex > 0 && s.AppliedIndex >= s.CommitIndex && now.Sub(c.restSince) >= c.settle
+	c.once = c.once || c.known
+	return c.known
+}
+
+// begun reports whether the copy has caught up at some time of this life of the group. Before, it takes nobody's word: it may
+// know an API key that was revoked long ago.
+func (c *controlLog) begun() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.once
+}
+
+// cutOff reports whether no leader is known. The copy then has to catch up anew, since it does not know what it misses.
+func (c *controlLog) cutOff() bool {
+	if c.group.Status().Leader != "" {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, set := c.machine.Cluster()
-	c.known = set
-	return set
+	c.known, c.rest = false, position{}
+	return true
+}
+
+// position is how far a copy is, and under whom.
+type position struct {
+	leader                 raftnode.NodeID
+	last, commit, revision uint64
 }
 
 // propose puts an entry into the log. Errors: ErrNotLeader, ErrUnknownOutcome.

@@ -18,11 +18,10 @@ const scanMax = 10_000
 
 // List reads a page of locks after a confirm round.
 func (l locks) List(ctx context.Context, q api.LockQuery) (api.LockPage, error) {
-	if err := l.Confirm(ctx); err != nil {
+	s := &scan{query: q}
+	if err := l.Read(ctx, s.read); err != nil {
 		return api.LockPage{}, err
 	}
-	s := scan{query: q}
-	l.View(s.read)
 	for i := range s.page.Locks {
 		s.page.Locks[i].LastHeartbeat = l.lastHeartbeat(q.Tenant, s.page.Locks[i].Holder)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,11 +29,12 @@ type Platform struct {
 
 // partition is a partition and what reconciles it with the control log.
 type partition struct {
-	number  int
-	id      raftnode.GroupID
-	locks   locks
-	group   *raftnode.Group
-	changed chan struct{} // the control log or the partition has changed
+	number   int
+	id       raftnode.GroupID
+	locks    locks
+	group    *raftnode.Group
+	changed  chan struct{} // the control log or the partition has changed
+	diverged chan error    // the partition's state is not the leader's
 }
 
 // stopTime is how long the groups get to close their stores.
@@ -49,7 +51,7 @@ func Open(c Config) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{config: c, log: c.Logger, data: data}
-	p.control = newControlLog(p.notify)
+	p.control = newControlLog(p.notify, c.Profile.HeartbeatTimeout+c.Profile.ElectionTimeout)
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -68,6 +70,9 @@ func openData(c Config) (*raftnode.DataDir, error) {
 		return nil, err
 	case c.Bootstrap && len(data.Identity().Groups) == c.Partitions+1:
 		return nil, fmt.Errorf("%w: %s belongs to a cluster already; start without --bootstrap", ErrConfig, c.Data)
+	case len(data.Identity().Groups) > c.Partitions+1:
+		return nil, fmt.Errorf("%w: %d partitions, but %s carries %d; their number is fixed when the cluster is made", ErrConfig,
+			c.Partitions, c.Data, len(data.Identity().Groups)-1)
 	}
 	return data, nil
 }
@@ -88,13 +93,17 @@ func (p *Platform) open() error {
 	}
 	p.confirmer = raftnode.NewConfirmer(p.mux, 0)
 	p.forward = newForward(p.mux)
+	for n := 1; n <= c.Partitions; n++ { // all of them before any group runs, for its entries are told to them
+		p.partitions = append(p.partitions, p.newPartition(n))
+	}
 	if p.control.group, err = p.openGroup(controlGroup, p.control.NewMachine); err != nil {
 		return err
 	}
-	for n := 1; n <= c.Partitions; n++ {
-		if err := p.openPartition(n); err != nil {
+	for _, part := range p.partitions {
+		if part.group, err = p.openGroup(part.id, part.locks.NewMachine); err != nil {
 			return err
 		}
+		part.locks.Attach(part.group)
 	}
 	return p.markChecked()
 }
@@ -109,18 +118,37 @@ func (c Config) address(node raftnode.NodeID) string {
 	return ""
 }
 
-func (p *Platform) openPartition(number int) error {
-	id := partitionGroup(number)
-	part := &partition{number: number, id: id, changed: make(chan struct{}, 1)}
-	part.locks = locks{raftnode.NewPartition(p.config.Node, p.log.With("partition", number), part.notify)}
-	group, err := p.openGroup(id, part.locks.NewMachine)
-	if err != nil {
-		return err
+func (p *Platform) newPartition(number int) *partition {
+	part := &partition{number: number, id: partitionGroup(number), changed: make(chan struct{}, 1),
+		diverged: make(chan error, 1)}
+	part.locks = locks{raftnode.NewPartition(p.config.Node, p.log.With("partition", number), part.notify, part.diverge)}
+	return part
+}
+
+// diverge takes the alarm that the partition's state differs here.
+func (part *partition) diverge(err error) {
+	select {
+	case part.diverged <- err:
+	default:
 	}
-	part.group = group
-	part.locks.Attach(group)
-	p.partitions = append(p.partitions, part)
-	return nil
+}
+
+// guard stops a partition's group on this node when its state differs from the leader's: a replica that stops is better
+// than one that differs. The node's other groups go on.
+func (p *Platform) guard(ctx context.Context, part *partition) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-part.diverged:
+		p.log.Error("stopping a partition on this node: do not start it again before its data has been looked at",
+			"partition", part.number, "error", err)
+		stopping, cancel := context.WithTimeout(ctx, stopTime)
+		defer cancel()
+		if err := part.group.Stop(stopping); err != nil {
+			p.config.Fatal(fmt.Errorf("stop a partition that differs: %w", err))
+		}
+		return nil
+	}
 }
 
 func (p *Platform) openGroup(id raftnode.GroupID, machine func() raftnode.Machine) (*raftnode.Group, error) {
@@ -151,14 +179,17 @@ func (p *Platform) markChecked() error {
 func (p *Platform) Run(ctx context.Context) error {
 	network, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	var below errgroup.Group
-	below.Go(func() error { return p.mux.Run(network) })
+	below.Go(func() error { defer giveUp(); return p.mux.Run(network) }) // without its port a node is of no use
 	below.Go(func() error { return p.confirmer.Run(network) })
 
 	g, running := errgroup.WithContext(ctx)
 	for _, part := range p.partitions {
 		g.Go(func() error { return part.locks.Run(running) })
 		g.Go(func() error { return p.reconcile(running, part) })
+		g.Go(func() error { return p.guard(running, part) })
 	}
 	if p.config.Bootstrap {
 		g.Go(func() error { return p.setCluster(running) })
@@ -191,15 +222,13 @@ func (p *Platform) close() error {
 	return err
 }
 
+// groups are those that are open.
 func (p *Platform) groups() []*raftnode.Group {
-	var all []*raftnode.Group
-	if p.control.group != nil {
-		all = append(all, p.control.group)
-	}
+	all := []*raftnode.Group{p.control.group}
 	for _, part := range p.partitions {
 		all = append(all, part.group)
 	}
-	return all
+	return slices.DeleteFunc(all, func(g *raftnode.Group) bool { return g == nil })
 }
 
 // PeerListener is where other nodes' forwarded requests arrive.

@@ -28,6 +28,7 @@ const (
 func (p *Platform) reconcile(ctx context.Context, part *partition) error {
 	timer := time.NewTimer(reconcileEvery)
 	defer timer.Stop()
+	next, said := reconcileEvery, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,25 +36,31 @@ func (p *Platform) reconcile(ctx context.Context, part *partition) error {
 		case <-part.changed:
 		case <-timer.C:
 		}
-		next := reconcileEvery
-		if err := p.reconcileOnce(ctx, part); err != nil {
-			p.log.Debug("partition not reconciled yet", "partition", part.number, "error", err)
-			next = reconcileAgain
+		err := errors.Join(p.reconcileOnce(ctx, part), p.recordFinalTokens(ctx, part))
+		switch {
+		case err == nil:
+			next, said = reconcileEvery, ""
+		case err.Error() != said:
+			p.log.Warn("partition is not as the control log asks", "partition", part.number, "error", err)
+			next, said = reconcileAgain, err.Error()
+		default:
+			next = min(2*next, reconcileEvery)
 		}
 		timer.Reset(next)
 	}
 }
 
-// errPending says that the partition has to do something first, such as ending what a dropped tenant still holds.
-var errPending = errors.New("not possible yet")
+// errBehind says that an earlier leader has put something into the partition from a newer copy of the control log.
+var errBehind = errors.New("this node's copy of the control log is behind the partition")
 
-// reconcileOnce proposes every command that is missing.
+// reconcileOnce proposes every command that is missing. One that is refused does not keep the others.
 func (p *Platform) reconcileOnce(ctx context.Context, part *partition) error {
 	if !part.locks.Ready() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
+	var refused []error
 	for _, c := range p.missing(part) {
 		r, err := part.locks.Command(ctx, c)
 		switch {
@@ -61,42 +68,46 @@ func (p *Platform) reconcileOnce(ctx context.Context, part *partition) error {
 			return nil // the next leader does it
 		case err != nil:
 			return err
-		case r.Outcome == lockcore.Refused && r.Reason == lockcore.RefusedBusy:
-			return errPending
+		case r.Outcome == lockcore.Refused && r.Reason == lockcore.RefusedStaleVersion:
+			refused = append(refused, errBehind)
 		case r.Outcome == lockcore.Refused:
-			return fmt.Errorf("partition refused %T: %s", c, r.Reason)
+			refused = append(refused, fmt.Errorf("%T of tenant %s refused: %s", c, lockcore.TenantOf(c), r.Reason))
 		}
 	}
-	return nil
+	return errors.Join(refused...)
 }
 
 // missing lists the commands that bring the partition to what the control log asks for.
 func (p *Platform) missing(part *partition) []lockcore.Command {
-	var desired []control.TenantDesired
-	p.control.view(func(m *control.Machine) { desired = m.DesiredState(tenants.PartitionID(part.number)) })
+	desired, revision := p.desired(part)
 	var commands []lockcore.Command
 	part.locks.View(func(m *lockcore.Machine) {
 		for _, d := range desired {
-			commands = append(commands, missingOf(m, d)...)
+			commands = append(commands, missingOf(m, d, revision)...)
 		}
 	})
 	return commands
 }
 
-func missingOf(m *lockcore.Machine, d control.TenantDesired) []lockcore.Command {
+// desired is what the control log, as this node has applied it, asks of the partition, and at which revision.
+func (p *Platform) desired(part *partition) (desired []control.TenantDesired, revision uint64) {
+	p.control.view(func(m *control.Machine) {
+		desired, revision = m.DesiredState(tenants.PartitionID(part.number)), m.Revision()
+	})
+	return desired, revision
+}
+
+func missingOf(m *lockcore.Machine, d control.TenantDesired, revision uint64) []lockcore.Command {
 	id := lockcore.TenantID(d.Tenant)
 	have, known := m.Tenant(id)
+	put := lockcore.PutTenant{Tenant: id, TokenBase: lockcore.Token(d.TokenBase), Suspended: d.Suspended,
+		Quotas: quotasOf(d.Quotas), Revision: revision}
 	if d.Dropped {
-		if known && !have.Dropped {
-			return []lockcore.Command{lockcore.DropTenant{Tenant: id}}
-		}
-		return nil
+		return missingOfDropped(m, d, put)
 	}
 	var commands []lockcore.Command
-	quotas := lockcore.Quotas{Keys: d.Quotas.Keys, Leases: d.Quotas.Leases, Waiters: d.Quotas.Waiters, Sessions: d.Quotas.Sessions}
-	if !known || have.Dropped || have.Quotas != quotas || have.Suspended != d.Suspended {
-		commands = append(commands, lockcore.PutTenant{Tenant: id, TokenBase: lockcore.Token(d.TokenBase), Quotas: quotas,
-			Suspended: d.Suspended})
+	if !known || have.Dropped || have.Quotas != put.Quotas || have.Suspended != d.Suspended {
+		commands = append(commands, put)
 	}
 	for _, c := range d.Classes {
 		commands = append(commands, missingClass(m, id, c)...)
@@ -104,17 +115,61 @@ func missingOf(m *lockcore.Machine, d control.TenantDesired) []lockcore.Command 
 	return commands
 }
 
+const (
+	// endsPerSession is how many of a session's ends a tenant is remembered on average, endsMin how many in all at least:
+	// as many as one session alone can have.
+	endsPerSession = 20
+	endsMin        = 1024
+	endsMax        = 100_000_000
+)
+
+// quotasOf is a tenant's quotas as the lock core keeps them.
+func quotasOf(q tenants.Quotas) lockcore.Quotas {
+	return lockcore.Quotas{Keys: q.Keys, Leases: q.Leases, Waiters: q.Waiters, Sessions: q.Sessions,
+		PerSession: lockcore.PerSessionMax, Ends: min(max(endsPerSession*q.Sessions, endsMin), endsMax)}
+}
+
+// missingOfDropped drops the tenant. One that the partition has never heard of is put there first: its drop leaves the
+// final token that the control log asks for, and from then on nothing that is late can begin to count below it.
+func missingOfDropped(m *lockcore.Machine, d control.TenantDesired, put lockcore.PutTenant) []lockcore.Command {
+	drop := lockcore.DropTenant{Tenant: put.Tenant, Revision: put.Revision}
+	have, known := m.Tenant(put.Tenant)
+	_, gone := m.FinalToken(put.Tenant)
+	switch {
+	case known && !have.Dropped:
+		return []lockcore.Command{drop}
+	case known || gone || d.TokenFinal:
+		return nil
+	}
+	return []lockcore.Command{put, drop}
+}
+
 func missingClass(m *lockcore.Machine, tenant lockcore.TenantID, d review.Desired) []lockcore.Command {
 	name := lockcore.ClassName(d.Class)
 	have, known := m.Class(tenant, name)
+	current := known && have.Version == d.Version
 	var commands []lockcore.Command
-	if !known || have.Version < d.Version {
+	switch {
+	case known && have.Version > d.Version:
+		return nil // an earlier leader knew more of the control log
+	case known && !current && have.Retired && inUse(m, tenant, name):
+		return nil // what is still held under it is being ended; then it can come back
+	case !current:
 		commands = append(commands, lockcore.PutClass{Tenant: tenant, Class: classOf(d)})
 	}
-	if d.Retired && (!known || !have.Retired || have.Version < d.Version) {
-		commands = append(commands, lockcore.RetireClass{Tenant: tenant, Class: name})
+	if d.Retired && !(current && have.Retired) {
+		commands = append(commands, lockcore.RetireClass{Tenant: tenant, Class: name, Version: d.Version})
 	}
 	return commands
+}
+
+// inUse reports whether a key of the class is held or waited for, or in its lock delay.
+func inUse(m *lockcore.Machine, tenant lockcore.TenantID, class lockcore.ClassName) (used bool) {
+	m.EachLock(tenant, class, "", func(k lockcore.Lock) bool {
+		used = k.Class == class
+		return false
+	})
+	return used
 }
 
 // classOf is a signed posture as the lock core keeps it.
@@ -140,6 +195,44 @@ var (
 		review.QuorumLossClosed: lockcore.QuorumLossClosed, review.QuorumLossOpen: lockcore.QuorumLossOpen,
 	}
 )
+
+// recordFinalTokens tells the control log the last token of each tenant that the partition is rid of. The leader of the
+// control group does so, from its own copy of the partition: what a replica has applied is committed, and the final token
+// of a dropped tenant never changes.
+func (p *Platform) recordFinalTokens(ctx context.Context, part *partition) error {
+	if p.control.group.Status().State != raftnode.Leader {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	for _, c := range p.finalTokens(part) {
+		r, err := p.Control(ctx, control.Entry{Tenants: c})
+		switch {
+		case errors.Is(err, ErrNotLeader):
+			return nil // the next leader does it
+		case err != nil:
+			return fmt.Errorf("record the final token of %s: %w", c.Tenant, err)
+		case !r.OK:
+			return fmt.Errorf("control log refused the final token of %s: %s", c.Tenant, r.Reason)
+		}
+	}
+	return nil
+}
+
+// finalTokens lists what the partition knows and the control log does not.
+func (p *Platform) finalTokens(part *partition) []tenants.RecordFinalToken {
+	now := time.Now().UnixMilli()
+	var missing []tenants.RecordFinalToken
+	desired, _ := p.desired(part)
+	part.locks.View(func(m *lockcore.Machine) {
+		for _, d := range desired {
+			if token, gone := m.FinalToken(lockcore.TenantID(d.Tenant)); gone && d.Dropped && !d.TokenFinal {
+				missing = append(missing, tenants.RecordFinalToken{Tenant: d.Tenant, Token: uint64(token), AtMS: now})
+			}
+		}
+	})
+	return missing
+}
 
 // setCluster writes the control log's first entry, once some node leads the control group. Every node of a new cluster
 // tries; the same entry again changes nothing.

@@ -53,10 +53,12 @@ func (p *Platform) Status(hashes bool) Status {
 func (part *partition) status(hashes bool) GroupStatus {
 	g := groupStatus(part.group)
 	g.Ready = part.locks.Ready()
-	var snapshot *lockcore.Snapshot
+	var snapshot *lockcore.Snapshot // only when asked for: a captured tree costs later writes their copies
 	part.locks.View(func(m *lockcore.Machine) {
 		g.Index, g.Epoch, g.RollingHash = m.Index(), uint64(m.Epoch()), hexHash(m.Rolling())
-		snapshot = m.Snapshot()
+		if hashes {
+			snapshot = m.Snapshot()
+		}
 	})
 	if hashes {
 		g.StateHash = hexHash(snapshot.Hash())

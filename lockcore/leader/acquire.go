@@ -191,7 +191,7 @@ func describeEnded(a Answer) Answer {
 func (l *Leader) describeUnknown(id ref, a Answer) (Answer, error) {
 	s, known := l.machine.Session(id.tenant, id.lease.Session)
 	switch {
-	case known && id.lease.Sequence+lockcore.Window <= s.High:
+	case known && s.Forgot(id.lease.Sequence):
 		a.Status, a.Reason = StatusRefused, lockcore.RefusedTooOld
 		return a, nil
 	case known && s.Ended:

@@ -11,14 +11,16 @@ const (
 	batchBytesMax    = 128 << 10
 	// PendingMax bounds the acquires of one tenant that wait for their turn.
 	PendingMax = 4096
-	// UrgentMax bounds the releases, extensions and session ends of one tenant that wait for theirs.
+	// UrgentMax is where a tenant's line takes no more releases and session ends. Extensions, at most one for each lease,
+	// are taken beyond it.
 	UrgentMax = 4 * HeartbeatMax
 )
 
 // pending is a command that waits for its turn, or is in the entry under way.
 type pending struct {
 	command lockcore.Command
-	bytes   int
+	bytes   int                                                             // encoded size, or more where it makes more work than its size tells
+	sent    func()                                                          // its entry is being proposed; nil: nobody cares
 	done    func(result lockcore.Result, proposed time.Duration, err error) // nil: nobody asks
 }
 
@@ -60,7 +62,7 @@ func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) {
 	if l.urgent.len()+l.normal.len() == 0 {
 		b.order = append(b.order, l)
 	}
-	p.bytes = commandBytes(p.command)
+	p.bytes += commandBytes(p.command)
 	if urgent {
 		l.urgent.push(p)
 	} else {
@@ -117,8 +119,10 @@ func (q *queue) pop() pending {
 	p := q.items[q.head]
 	q.items[q.head] = pending{}
 	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
+	if q.head > len(q.items)/2 { // what was taken makes room: a line that never empties must not grow for it
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
 	}
 	return p
 }

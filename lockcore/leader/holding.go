@@ -19,8 +19,10 @@ type holding struct {
 
 	handed    bool // handed to a waiter that has not fetched it yet
 	ending    bool
-	doomed    bool // proposed for expiry
-	extending int  // extensions that wait for their entry
+	doomed    bool       // proposed for expiry
+	extending int        // extensions that wait for their entry
+	queued    *extension // the one of them that is not proposed yet; nil: none
+	overdue   bool       // older than its class allows, found while it was doomed
 	onEnd     []func()
 	expiry    *alarm
 	maxHold   *alarm // nil: none
@@ -124,6 +126,9 @@ func (l *Leader) lift(h *holding) {
 	h.doomed = false
 	h.expireAt = l.clockMoment(lease.DeadlineMS)
 	l.watchExpiry(h, h.expireAt)
+	if h.overdue {
+		l.endHold(h)
+	}
 	h.decided()
 }
 
@@ -134,8 +139,11 @@ func (l *Leader) clockMoment(ms int64) time.Duration {
 
 // endHold ends a hold that is older than its class allows.
 func (l *Leader) endHold(h *holding) {
-	if !l.current(h) || h.ending || h.doomed {
+	if !l.current(h) || h.ending {
 		return
+	}
+	if h.overdue = h.doomed; h.overdue {
+		return // whatever lifts the doom asks again
 	}
 	l.propose(h.ref.tenant, true, lockcore.MarkEnding{Tenant: h.ref.tenant, Lease: h.ref.lease, Token: h.token,
 		Cause: lockcore.MaxHold}, nil)
@@ -169,17 +177,41 @@ func (l *Leader) extend(h *holding, receipt time.Duration, done func(accepted bo
 		done(false, nil)
 		return
 	}
+	if h.queued != nil {
+		h.queued.waiting = append(h.queued.waiting, done)
+		return
+	}
+	e := &extension{waiting: []func(bool, error){done}}
+	h.queued = e
 	h.extending++
-	c := lockcore.Extend{Tenant: h.ref.tenant, Lease: h.ref.lease, Token: h.token}
-	l.ask(h.ref.tenant, true, c, func(r lockcore.Result, proposed time.Duration, err error) {
-		h.extending--
-		if err == nil && r.Outcome == lockcore.Granted {
-			h.told = max(h.told, proposed+h.length)
-			h.expireAt = max(h.expireAt, proposed+h.length)
-			h.handed = false
-		}
-		done(err == nil && r.Outcome == lockcore.Granted, err)
+	l.batcher.put(h.ref.tenant, true, pending{
+		command: lockcore.Extend{Tenant: h.ref.tenant, Lease: h.ref.lease, Token: h.token},
+		sent:    func() { h.queued = nil },
+		done:    func(r lockcore.Result, proposed time.Duration, err error) { h.extended(e, r, proposed, err) },
 	})
+}
+
+// extension is an extension that has not been proposed yet, and who waits for it: it will be proposed after all of their
+// requests were received, so it serves them all, and a lease has at most one in line.
+type extension struct {
+	waiting []func(accepted bool, err error)
+}
+
+// extended follows up on an extension.
+func (h *holding) extended(e *extension, r lockcore.Result, proposed time.Duration, err error) {
+	h.extending--
+	if h.queued == e { // never proposed
+		h.queued = nil
+	}
+	accepted := err == nil && r.Outcome == lockcore.Granted
+	if accepted {
+		h.told = max(h.told, proposed+h.length)
+		h.expireAt = max(h.expireAt, proposed+h.length)
+		h.handed = false
+	}
+	for _, done := range e.waiting {
+		done(accepted, err)
+	}
 }
 
 // useWithin is what a client may add to the moment at which it sent the request received at receipt.

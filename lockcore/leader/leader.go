@@ -310,6 +310,11 @@ func (l *Leader) send(batch []pending) {
 			return
 		}
 	}
+	for _, p := range batch {
+		if p.sent != nil {
+			p.sent()
+		}
+	}
 	l.batcher.inFlight, l.batcher.proposed, l.lastLog = batch, now, now
 	l.log.Propose(encoded)
 }

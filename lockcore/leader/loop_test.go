@@ -52,7 +52,8 @@ func newLoop(tb testing.TB) *loop {
 		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 }})
 	l.leader.Begin()
 	l.run()
-	quotas := lockcore.Quotas{Keys: 1_000_000, Leases: 1_000_000, Waiters: 1_000_000, Sessions: 1_000_000}
+	quotas := lockcore.Quotas{Keys: 1_000_000, Leases: 1_000_000, Waiters: 1_000_000, Sessions: 1_000_000,
+		PerSession: lockcore.PerSessionMax, Ends: 1_000_000}
 	l.leader.Propose(lockcore.PutTenant{Tenant: "acme", Quotas: quotas}, nil)
 	l.leader.Propose(lockcore.PutClass{Tenant: "acme", Class: lockcore.Class{Name: "short", Version: 1,
 		Purpose: lockcore.PurposeCorrectness, Enforcement: lockcore.EnforcementFenced,

@@ -77,7 +77,8 @@ func newSimulation(t *testing.T, seed uint64, broken leadertest.Break, drift int
 }
 
 func (s *simulation) setUp() {
-	quotas := lockcore.Quotas{Keys: 1000, Leases: 1000, Waiters: 10_000, Sessions: 100_000}
+	quotas := lockcore.Quotas{Keys: 1000, Leases: 1000, Waiters: 10_000, Sessions: 100_000,
+		PerSession: lockcore.PerSessionMax, Ends: 1_000_000}
 	s.command(lockcore.PutTenant{Tenant: acme, Quotas: quotas})
 	for _, name := range []lockcore.ClassName{"fast", "delay", "long"} {
 		s.command(lockcore.PutClass{Tenant: acme, Class: class(name, lengths[name], func(c *lockcore.Class) {

@@ -38,17 +38,37 @@ func (l *Leader) EndSession(r EndSession, done func(error)) {
 		return
 	}
 	l.heard(r.Tenant, r.Session)
-	c := lockcore.EndSession{Tenant: r.Tenant, Owner: r.Owner, Session: r.Session}
-	l.ask(r.Tenant, true, c, func(result lockcore.Result, _ time.Duration, err error) {
-		if err == nil && result.Outcome == lockcore.Refused {
-			_, err = l.refusal(result.Reason)
-			if err == nil {
-				err = ErrOverloaded // the tenant's quota of sessions: later it may go
-			}
-		}
-		done(err)
+	if l.batcher.full(r.Tenant, true) {
+		done(ErrOverloaded)
+		return
+	}
+	l.batcher.put(r.Tenant, true, pending{
+		command: lockcore.EndSession{Tenant: r.Tenant, Owner: r.Owner, Session: r.Session},
+		bytes:   l.weight(r.Tenant, r.Session),
+		done:    func(result lockcore.Result, _ time.Duration, err error) { done(l.sessionEnded(result, err)) },
 	})
 	l.flush()
+}
+
+// weight makes the end of a session that holds much count for as much as its work, so that few of them share an entry:
+// an entry must not keep the machine for long.
+func (l *Leader) weight(tenant lockcore.TenantID, session lockcore.SessionID) int {
+	const bytesPerLease = 16
+	s, known := l.machine.Session(tenant, session)
+	if !known {
+		return 0
+	}
+	return bytesPerLease * s.Live
+}
+
+func (l *Leader) sessionEnded(result lockcore.Result, err error) error {
+	if err != nil || result.Outcome != lockcore.Refused {
+		return err
+	}
+	if _, err = l.refusal(result.Reason); err != nil {
+		return err
+	}
+	return ErrOverloaded // the tenant's quota of sessions: later it may go
 }
 
 // Look says where a lease stands and changes nothing, not even its timer.

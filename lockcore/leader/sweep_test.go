@@ -51,12 +51,12 @@ func TestRetiredClass_isSweptInBoundedSteps(t *testing.T) {
 			leads := w.a
 			if changeLeader {
 				w.a.HoldInbox()
-				w.a.Leader().Propose(lockcore.RetireClass{Tenant: acme, Class: "short"}, nil)
+				w.a.Leader().Propose(lockcore.RetireClass{Tenant: acme, Class: "short", Version: 1}, nil)
 				w.Settle()
 				w.elect(w.b, w.c)
 				leads = w.b
 			} else {
-				w.command(lockcore.RetireClass{Tenant: acme, Class: "short"})
+				w.command(lockcore.RetireClass{Tenant: acme, Class: "short", Version: 1})
 			}
 			before := leads.LastIndex()
 			w.Settle()

@@ -77,7 +77,8 @@ func (w *world) elect(n *leadertest.Node, voters ...*leadertest.Node) {
 
 func (w *world) tenant(id lockcore.TenantID) {
 	w.t.Helper()
-	quotas := lockcore.Quotas{Keys: 100_000, Leases: 100_000, Waiters: 100_000, Sessions: 100_000}
+	quotas := lockcore.Quotas{Keys: 100_000, Leases: 100_000, Waiters: 100_000, Sessions: 100_000,
+		PerSession: lockcore.PerSessionMax, Ends: 1_000_000}
 	w.command(lockcore.PutTenant{Tenant: id, Quotas: quotas})
 	for _, c := range classes {
 		w.command(lockcore.PutClass{Tenant: id, Class: c})

@@ -57,14 +57,15 @@ func (m *Model) CompareCounts(machine *lockcore.Machine, id lockcore.TenantID) e
 		return fmt.Errorf("%w: tenant %s known: %t, want %t", ErrModel, id, ok, t != nil)
 	}
 	if t == nil {
-		want, dropped := m.finals[id]
-		if final, ok := machine.FinalToken(id); ok != dropped || final != want {
-			return fmt.Errorf("%w: final token of %s is %d, want %d", ErrModel, id, final, want)
+		want, gone := m.gone[id]
+		if final, ok := machine.FinalToken(id); ok != gone || final != want.final {
+			return fmt.Errorf("%w: final token of %s is %d, want %d", ErrModel, id, final, want.final)
 		}
 		return nil
 	}
 	want := lockcore.TenantState{ID: id, Quotas: t.quotas, LastToken: t.lastToken, Suspended: t.suspended,
-		Dropped: t.dropped, Occupied: t.occupied(), Waiting: t.waiting(), Keys: len(t.locks), Sessions: len(t.sessions)}
+		Dropped: t.dropped, Occupied: t.occupied(), Waiting: t.waiting(), Keys: len(t.locks), Sessions: len(t.sessions),
+		Ends: t.ends(), Revision: t.revision}
 	if got != want {
 		return fmt.Errorf("%w: tenant is %+v, want %+v", ErrModel, got, want)
 	}
@@ -123,21 +124,19 @@ func sameLease(got *lockcore.Lease, want *modelLease) bool {
 }
 
 func (t *modelTenant) compareSession(machine *lockcore.Machine, id lockcore.TenantID, session lockcore.SessionID) error {
-	want, live := t.sessions[session], 0
+	want := t.sessions[session]
+	live := want.live()
 	got, ok := machine.Session(id, session)
 	leases := machine.SessionLeases(id, session)
 	for _, l := range leases {
 		if !sameLease(l, want.leases[l.ID.Sequence]) {
 			return fmt.Errorf("%w: lease %s of %s is %+v, want %+v", ErrModel, leaseName(l.ID), id, l, want.leases[l.ID.Sequence])
 		}
-		if l.State != lockcore.StateEnded {
-			live++
-		}
 	}
-	if !ok || got.Owner != want.owner || got.High != want.high || got.Ended != want.ended || got.Live != live ||
-		len(leases) != len(want.leases) {
-		return fmt.Errorf("%w: session %s of %s is %+v with %d leases, want owner %s, high %d, ended %t, %d live of %d",
-			ErrModel, sessionName(session), id, got, len(leases), want.owner, want.high, want.ended, live, len(want.leases))
+	if !ok || got.Owner != want.owner || got.High != want.high || got.Ended != want.ended || got.Floor != want.floor ||
+		got.Live != live || got.Ends != len(want.leases)-live || len(leases) != len(want.leases) {
+		return fmt.Errorf("%w: session %s of %s is %+v with %d leases, want owner %s, high %d, floor %d, ended %t, %d live of %d",
+			ErrModel, sessionName(session), id, got, len(leases), want.owner, want.high, want.floor, want.ended, live, len(want.leases))
 	}
 	return nil
 }

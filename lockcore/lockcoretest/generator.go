@@ -34,6 +34,7 @@ type pool struct {
 	id       lockcore.TenantID
 	known    bool
 	dropped  bool
+	revision uint64 // highest one drawn
 	versions map[lockcore.ClassName]uint64
 	sequence map[uint16]uint64 // last one drawn, by session number
 	held     []request
@@ -138,7 +139,7 @@ func (p *pool) observe(e lockcore.Event) {
 		p.known = false
 		clear(p.versions)
 		p.held, p.waiting, p.delays = nil, nil, nil
-	case lockcore.EventClassInForce:
+	case lockcore.EventClassInForce, lockcore.EventClassRetired:
 		p.versions[e.Class] = e.Version
 	case lockcore.EventGranted, lockcore.EventPromoted:
 		p.waiting = without(p.waiting, e.Lease)

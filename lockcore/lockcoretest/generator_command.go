@@ -199,8 +199,12 @@ func (g *Generator) extend(p *pool) lockcore.Command {
 }
 
 func (g *Generator) putTenant(p *pool) lockcore.Command {
-	c := lockcore.PutTenant{Tenant: p.id, Quotas: lockcore.Quotas{Keys: 1000, Leases: 1000, Waiters: 1000, Sessions: 1000}}
-	switch g.weighted([]int{40, 15, 8, 8, 10, 3, 4}) {
+	c := lockcore.PutTenant{Tenant: p.id, Revision: g.revision(p), Quotas: lockcore.Quotas{Keys: 1000, Leases: 1000, Waiters: 1000,
+		Sessions: 1000, PerSession: 1000, Ends: 1_000_000}}
+	if g.chance(2) {
+		c.Quotas.Ends = 1 + g.r.IntN(100)
+	}
+	switch g.weighted([]int{40, 15, 8, 8, 10, 3, 4, 20}) {
 	case 1:
 		c.Quotas.Sessions = 1 + g.r.IntN(sessionsDrawn)
 	case 2:
@@ -212,7 +216,9 @@ func (g *Generator) putTenant(p *pool) lockcore.Command {
 	case 5:
 		c.Suspended = true
 	case 6:
-		c.Quotas.Waiters = 0
+		*pick(g, []*int{&c.Quotas.Waiters, &c.Quotas.PerSession, &c.Quotas.Ends}) = pick(g, []int{0, -1, 100_000_001})
+	case 7:
+		c.Quotas.PerSession = 1 + g.r.IntN(3)
 	}
 	if g.chance(40) {
 		c.TokenBase = pick(g, []lockcore.Token{7, 1_000, lockcore.TokenBaseMax + 1})
@@ -220,8 +226,19 @@ func (g *Generator) putTenant(p *pool) lockcore.Command {
 	return c
 }
 
+// revision draws the control log's revision of a command: mostly the next, or the same again; now and then one before.
+func (g *Generator) revision(p *pool) uint64 {
+	switch g.weighted([]int{6, 3, 1}) {
+	case 0:
+		p.revision++
+	case 2:
+		return p.revision - min(p.revision, 1+g.r.Uint64N(2))
+	}
+	return p.revision
+}
+
 func (g *Generator) dropTenant(p *pool) lockcore.Command {
-	return lockcore.DropTenant{Tenant: p.id, By: "dana"}
+	return lockcore.DropTenant{Tenant: p.id, By: "dana", Revision: g.revision(p)}
 }
 
 // posture is what a tenant declares under a name.
@@ -283,7 +300,14 @@ func (g *Generator) corruptClass(c *lockcore.Class) {
 
 func (g *Generator) retireClass(p *pool) lockcore.Command {
 	name := pick(g, []lockcore.ClassName{"brief", "brief", "capped", "narrow", "delayed", undeclared})
-	return lockcore.RetireClass{Tenant: p.id, Class: name, By: "dana"}
+	c := lockcore.RetireClass{Tenant: p.id, Class: name, By: "dana", Version: max(1, p.versions[name])}
+	switch g.weighted([]int{10, 1, 1}) {
+	case 1:
+		c.Version--
+	case 2:
+		c.Version++
+	}
+	return c
 }
 
 // partition draws a command of no tenant.

@@ -288,7 +288,11 @@ func (l *Ledger) Quotas(m *lockcore.Machine, e lockcore.Entry, id lockcore.Tenan
 		return nil
 	}
 	a := l.account(id)
-	before, after := a.counts, lockcore.Quotas{Keys: t.Keys, Leases: t.Occupied, Waiters: t.Waiting, Sessions: t.Sessions}
+	before, after := a.counts, lockcore.Quotas{Keys: t.Keys, Leases: t.Occupied, Waiters: t.Waiting, Sessions: t.Sessions, Ends: t.Ends}
+	m.EachSession(id, func(s *lockcore.Session) bool {
+		after.PerSession = max(after.PerSession, s.Live)
+		return true
+	})
 	allowed := mostOf(a.quotas, mostOf(before, t.Quotas))
 	for _, c := range e.Commands {
 		if put, ok := c.(lockcore.PutTenant); ok && put.Tenant == id {
@@ -304,5 +308,6 @@ func (l *Ledger) Quotas(m *lockcore.Machine, e lockcore.Entry, id lockcore.Tenan
 
 func mostOf(a, b lockcore.Quotas) lockcore.Quotas {
 	return lockcore.Quotas{Keys: max(a.Keys, b.Keys), Leases: max(a.Leases, b.Leases),
-		Waiters: max(a.Waiters, b.Waiters), Sessions: max(a.Sessions, b.Sessions)}
+		Waiters: max(a.Waiters, b.Waiters), Sessions: max(a.Sessions, b.Sessions),
+		PerSession: max(a.PerSession, b.PerSession), Ends: max(a.Ends, b.Ends)}
 }

@@ -11,6 +11,7 @@ import (
 const (
 	usualOwner = "alice"
 	usualQuota = 100
+	usualEnds  = 10_000
 )
 
 var usualClass = lockcore.Class{
@@ -34,13 +35,15 @@ func FormatCommand(c lockcore.Command) string {
 		return say("put-tenant", string(c.Tenant)).number("base", uint64(c.TokenBase), 0).
 			integer("keys", q.Keys, usualQuota).integer("leases", q.Leases, usualQuota).
 			integer("waiters", q.Waiters, usualQuota).integer("sessions", q.Sessions, usualQuota).
-			flag("suspended", c.Suspended).String()
+			integer("per-session", q.PerSession, usualQuota).integer("ends", q.Ends, usualEnds).
+			number("revision", c.Revision, 0).flag("suspended", c.Suspended).String()
 	case lockcore.DropTenant:
-		return say("drop-tenant", string(c.Tenant)).text("by", c.By, "").String()
+		return say("drop-tenant", string(c.Tenant)).text("by", c.By, "").number("revision", c.Revision, 0).String()
 	case lockcore.PutClass:
 		return formatClass(c)
 	case lockcore.RetireClass:
-		return say("retire-class", string(c.Tenant), string(c.Class)).text("by", c.By, "").String()
+		return say("retire-class", string(c.Tenant), string(c.Class)).text("by", c.By, "").
+			number("version", c.Version, usualClass.Version).String()
 	case lockcore.LeaseClock:
 		return "lease-clock"
 	case lockcore.Checkpoint:
@@ -122,16 +125,14 @@ func (w *words) command() lockcore.Command {
 	case "advance-epoch":
 		return lockcore.AdvanceEpoch{Node: w.next()}
 	case "put-tenant":
-		c := lockcore.PutTenant{Suspended: w.flag("suspended"), Tenant: w.tenant(), TokenBase: lockcore.Token(w.number("base", 0))}
-		c.Quotas.Keys, c.Quotas.Leases = w.integer("keys", usualQuota), w.integer("leases", usualQuota)
-		c.Quotas.Waiters, c.Quotas.Sessions = w.integer("waiters", usualQuota), w.integer("sessions", usualQuota)
-		return c
+		return w.putTenant()
 	case "drop-tenant":
-		return lockcore.DropTenant{Tenant: w.tenant(), By: w.take("by", "")}
+		return lockcore.DropTenant{Tenant: w.tenant(), By: w.take("by", ""), Revision: w.number("revision", 0)}
 	case "put-class":
 		return w.putClass()
 	case "retire-class":
-		return lockcore.RetireClass{Tenant: w.tenant(), Class: w.class(), By: w.take("by", "")}
+		return lockcore.RetireClass{Tenant: w.tenant(), Class: w.class(), By: w.take("by", ""),
+			Version: w.number("version", usualClass.Version)}
 	case "lease-clock":
 		return lockcore.LeaseClock{}
 	case "checkpoint":
@@ -173,6 +174,15 @@ func (w *words) leaseCommand(verb string) lockcore.Command {
 		return lockcore.Extend{Tenant: w.tenant(), Lease: w.lease(), Token: w.token()}
 	}
 	return nil
+}
+
+func (w *words) putTenant() lockcore.Command {
+	c := lockcore.PutTenant{Suspended: w.flag("suspended"), Tenant: w.tenant(), TokenBase: lockcore.Token(w.number("base", 0)),
+		Revision: w.number("revision", 0)}
+	c.Quotas = lockcore.Quotas{Keys: w.integer("keys", usualQuota), Leases: w.integer("leases", usualQuota),
+		Waiters: w.integer("waiters", usualQuota), Sessions: w.integer("sessions", usualQuota),
+		PerSession: w.integer("per-session", usualQuota), Ends: w.integer("ends", usualEnds)}
+	return c
 }
 
 func (w *words) putClass() lockcore.Command {

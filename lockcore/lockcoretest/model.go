@@ -17,13 +17,20 @@ type Model struct {
 	lastIndex    uint64
 	checkpointAt uint64 // index of the last checkpoint passed
 	tenants      map[lockcore.TenantID]*modelTenant
-	finals       map[lockcore.TenantID]lockcore.Token // of slugs whose tenant is gone
+	gone         map[lockcore.TenantID]modelGone // slugs whose tenant is gone
+	shed         int                             // ends forgotten for a quota of ends, ever
+}
+
+type modelGone struct {
+	final    lockcore.Token
+	revision uint64
 }
 
 type modelTenant struct {
 	quotas    lockcore.Quotas
 	suspended bool
 	dropped   bool
+	revision  uint64
 	lastToken lockcore.Token
 	classes   map[lockcore.ClassName]*lockcore.Class
 	locks     map[lockName]*modelLock
@@ -47,6 +54,7 @@ type modelSession struct {
 	owner  lockcore.OwnerID
 	ended  bool
 	high   uint64
+	floor  uint64                 // highest sequence forgotten for the quota of ends
 	leases map[uint64]*modelLease // by sequence
 }
 
@@ -66,7 +74,7 @@ func (l *modelLease) long() bool { return l.posture.LeaseMS >= 30_000 }
 
 // NewModel is the model of an empty machine.
 func NewModel() *Model {
-	return &Model{tenants: map[lockcore.TenantID]*modelTenant{}, finals: map[lockcore.TenantID]lockcore.Token{}}
+	return &Model{tenants: map[lockcore.TenantID]*modelTenant{}, gone: map[lockcore.TenantID]modelGone{}}
 }
 
 // Apply predicts the results of one log entry.
@@ -96,6 +104,10 @@ func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Resul
 	switch c := c.(type) {
 	case lockcore.PutTenant:
 		return m.putTenant(c)
+	case lockcore.DropTenant:
+		if old, gone := m.gone[c.Tenant]; gone && old.revision > c.Revision {
+			return refused(lockcore.RefusedStaleVersion)
+		}
 	case lockcore.LeaseClock:
 		return done()
 	case lockcore.Checkpoint:
@@ -114,7 +126,7 @@ func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Resul
 	r := m.tenantCommand(t, c)
 	if t.dropped && t.occupied() == 0 && t.waiting() == 0 {
 		delete(m.tenants, id)
-		m.finals[id] = t.lastToken
+		m.gone[id] = modelGone{t.lastToken, t.revision}
 	}
 	return r
 }
@@ -122,12 +134,15 @@ func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Resul
 func (m *Model) tenantCommand(t *modelTenant, c lockcore.Command) lockcore.Result {
 	switch c := c.(type) {
 	case lockcore.DropTenant:
-		t.dropped = true
+		if t.revision > c.Revision {
+			return refused(lockcore.RefusedStaleVersion)
+		}
+		t.dropped, t.revision = true, c.Revision
 		return done()
 	case lockcore.PutClass:
 		return t.putClass(c.Class)
 	case lockcore.RetireClass:
-		return t.retireClass(c.Class)
+		return t.retireClass(c)
 	case lockcore.Acquire:
 		return m.acquire(t, c)
 	case lockcore.Release:
@@ -137,9 +152,9 @@ func (m *Model) tenantCommand(t *modelTenant, c lockcore.Command) lockcore.Resul
 	case lockcore.EndDelay:
 		return m.endDelay(t, c)
 	case lockcore.Leave:
-		return t.leave(c)
+		return m.leave(t, c)
 	case lockcore.WaiterGone:
-		return t.waiterGone(c)
+		return m.waiterGone(t, c)
 	case lockcore.MarkEnding:
 		return m.markEnding(t, c)
 	case lockcore.EndSession:
@@ -198,25 +213,30 @@ var name = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 func (m *Model) putTenant(c lockcore.PutTenant) lockcore.Result {
 	q := c.Quotas
 	if !name.MatchString(string(c.Tenant)) || c.TokenBase > 1<<52 ||
-		min(q.Keys, q.Leases, q.Waiters, q.Sessions) < 1 || max(q.Keys, q.Leases, q.Waiters, q.Sessions) > 100_000_000 {
+		min(q.Keys, q.Leases, q.Waiters, q.Sessions, q.PerSession, q.Ends) < 1 || q.PerSession > 10_000 ||
+		max(q.Keys, q.Leases, q.Waiters, q.Sessions, q.Ends) > 100_000_000 {
 		return refused(lockcore.RefusedInvalid)
 	}
 	t := m.tenants[c.Tenant]
+	old, gone := m.gone[c.Tenant]
+	if gone && c.Revision <= old.revision || t != nil && c.Revision < t.revision {
+		return refused(lockcore.RefusedStaleVersion)
+	}
 	if t != nil && t.dropped {
 		return refused(lockcore.RefusedBusy)
 	}
 	if t == nil {
 		t = &modelTenant{
-			lastToken: m.finals[c.Tenant],
+			lastToken: old.final,
 			classes:   map[lockcore.ClassName]*lockcore.Class{},
 			locks:     map[lockName]*modelLock{},
 			sessions:  map[lockcore.SessionID]*modelSession{},
 		}
 		m.tenants[c.Tenant] = t
-		delete(m.finals, c.Tenant)
+		delete(m.gone, c.Tenant)
 	}
 	t.lastToken = max(t.lastToken, c.TokenBase)
-	t.quotas, t.suspended = c.Quotas, c.Suspended
+	t.quotas, t.suspended, t.revision = c.Quotas, c.Suspended, c.Revision
 	return done()
 }
 
@@ -260,14 +280,19 @@ func (t *modelTenant) uses(class lockcore.ClassName) bool {
 	return false
 }
 
-func (t *modelTenant) retireClass(class lockcore.ClassName) lockcore.Result {
-	old := t.classes[class]
-	if old == nil {
+func (t *modelTenant) retireClass(c lockcore.RetireClass) lockcore.Result {
+	old := t.classes[c.Class]
+	switch {
+	case c.Version < 1:
+		return refused(lockcore.RefusedInvalid)
+	case old == nil:
 		return refused(lockcore.RefusedNotInForce)
+	case c.Version < old.Version:
+		return refused(lockcore.RefusedStaleVersion)
 	}
 	retired := *old
-	retired.Retired = true
-	t.classes[class] = &retired
+	retired.Retired, retired.Version = true, c.Version
+	t.classes[c.Class] = &retired
 	return done()
 }
 
@@ -290,6 +315,20 @@ func (t *modelTenant) waiting() int {
 	return n
 }
 
+// ends counts what the sessions remember and is over.
+func (t *modelTenant) ends() int {
+	n := -t.waiting()
+	for _, l := range t.locks {
+		if l.holder != nil {
+			n--
+		}
+	}
+	for _, s := range t.sessions {
+		n += len(s.leases)
+	}
+	return n
+}
+
 func (t *modelTenant) lease(id lockcore.LeaseID) *modelLease {
 	if s := t.sessions[id.Session]; s != nil {
 		return s.leases[id.Sequence]
@@ -298,7 +337,7 @@ func (t *modelTenant) lease(id lockcore.LeaseID) *modelLease {
 }
 
 // remember puts a request under its id and raises its session's highest sequence.
-func (t *modelTenant) remember(owner lockcore.OwnerID, l *modelLease) {
+func (m *Model) remember(t *modelTenant, owner lockcore.OwnerID, l *modelLease) {
 	s := t.sessions[l.id.Session]
 	if s == nil {
 		s = &modelSession{owner: owner, leases: map[uint64]*modelLease{}}
@@ -306,15 +345,35 @@ func (t *modelTenant) remember(owner lockcore.OwnerID, l *modelLease) {
 	}
 	s.high = max(s.high, l.id.Sequence)
 	s.leases[l.id.Sequence] = l
-	t.forgetOld(l.id.Session)
+	if s.forgetOld(); l.state == lockcore.StateEnded {
+		m.shedEnds(t, s, l)
+	}
 }
 
-// forgetOld forgets the ends that lie 1,024 or more below their session's highest sequence. Live ones stay.
-func (t *modelTenant) forgetOld(id lockcore.SessionID) {
-	s := t.sessions[id]
+func (s *modelSession) tooOld(sequence uint64) bool {
+	return sequence <= s.floor || s.high >= 1024 && sequence <= s.high-1024
+}
+
+// forgetOld forgets the ends that lie 1,024 or more below their session's highest sequence, or not above its floor. Live
+// ones stay.
+func (s *modelSession) forgetOld() {
 	for sequence, l := range s.leases {
-		if l.state == lockcore.StateEnded && s.high-sequence >= 1024 {
+		if l.state == lockcore.StateEnded && s.tooOld(sequence) {
 			delete(s.leases, sequence)
+		}
+	}
+}
+
+// shedEnds forgets, if the session just remembered an end, its oldest ones while the tenant has more than it may.
+func (m *Model) shedEnds(t *modelTenant, s *modelSession, just *modelLease) {
+	if s.leases[just.id.Sequence] != just {
+		return
+	}
+	for _, l := range s.inOrder() {
+		if l.state == lockcore.StateEnded && t.ends() > t.quotas.Ends {
+			delete(s.leases, l.id.Sequence)
+			s.floor = l.id.Sequence
+			m.shed++
 		}
 	}
 }

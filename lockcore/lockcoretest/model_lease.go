@@ -24,7 +24,7 @@ func (m *Model) acquire(t *modelTenant, c lockcore.Acquire) lockcore.Result {
 			return known.answer()
 		case s.ended:
 			return refused(lockcore.RefusedSessionOver)
-		case s.high >= 1024 && c.Lease.Sequence <= s.high-1024:
+		case s.tooOld(c.Lease.Sequence):
 			return refused(lockcore.RefusedTooOld)
 		}
 	}
@@ -51,7 +51,7 @@ func (l *modelLease) answer() lockcore.Result {
 
 func (t *modelTenant) admission(c lockcore.Acquire) lockcore.Reason {
 	class := t.classes[c.Class]
-	newSession := t.sessions[c.Lease.Session] == nil
+	session := t.sessions[c.Lease.Session]
 	switch {
 	case t.dropped:
 		return lockcore.RefusedDropped
@@ -65,8 +65,10 @@ func (t *modelTenant) admission(c lockcore.Acquire) lockcore.Reason {
 		class.MaxWaitMS != 0 && c.WaitMS > class.MaxWaitMS,
 		class.MaxWaitMS != 0 && c.WaitMS == lockcore.WaitUnlimited:
 		return lockcore.RefusedWait
-	case newSession && len(t.sessions) >= t.quotas.Sessions:
+	case session == nil && len(t.sessions) >= t.quotas.Sessions:
 		return lockcore.RefusedQuotaSessions
+	case session != nil && session.live() >= t.quotas.PerSession:
+		return lockcore.RefusedQuotaSession
 	}
 	return 0
 }
@@ -83,7 +85,7 @@ func (m *Model) acquireNew(t *modelTenant, c lockcore.Acquire, name lockName) lo
 		}
 		t.locks[name] = &modelLock{}
 		m.give(t, request, false)
-		t.remember(c.Owner, request)
+		m.remember(t, c.Owner, request)
 		return lockcore.Result{Outcome: lockcore.Granted, Token: request.token}
 	}
 	var why lockcore.Reason
@@ -99,12 +101,12 @@ func (m *Model) acquireNew(t *modelTenant, c lockcore.Acquire, name lockName) lo
 	}
 	if why != 0 {
 		request.state, request.reason = lockcore.StateEnded, why
-		t.remember(c.Owner, request)
+		m.remember(t, c.Owner, request)
 		return refused(why)
 	}
 	request.state = lockcore.StateWaiting
 	lock.queue = append(lock.queue, request)
-	t.remember(c.Owner, request)
+	m.remember(t, c.Owner, request)
 	return lockcore.Result{Outcome: lockcore.Queued}
 }
 
@@ -143,18 +145,36 @@ func (m *Model) end(t *modelTenant, l *modelLease, why lockcore.Reason) lockcore
 	if l.posture.LockDelayMS > 0 && !known && !t.dropped {
 		lock.delayOf = l.token
 	}
-	t.forgetOld(l.id.Session)
+	m.over(t, l)
 	m.giveNext(t, l.lock)
 	return lockcore.Result{Outcome: lockcore.Ended, Reason: why, Token: l.token}
 }
 
+// over remembers, or not, a request that has just ended.
+func (m *Model) over(t *modelTenant, l *modelLease) {
+	s := t.sessions[l.id.Session]
+	s.forgetOld()
+	m.shedEnds(t, s, l)
+}
+
+// live counts what the session holds and waits for.
+func (s *modelSession) live() int {
+	n := 0
+	for _, l := range s.leases {
+		if l.state != lockcore.StateEnded {
+			n++
+		}
+	}
+	return n
+}
+
 // goAway takes a waiter out of its queue.
-func (t *modelTenant) goAway(l *modelLease, why lockcore.Reason) lockcore.Result {
+func (m *Model) goAway(t *modelTenant, l *modelLease, why lockcore.Reason) lockcore.Result {
 	l.state, l.reason = lockcore.StateEnded, why
 	lock := t.locks[l.lock]
 	lock.queue = slices.DeleteFunc(slices.Clone(lock.queue), func(w *modelLease) bool { return w == l })
 	t.tidy(l.lock)
-	t.forgetOld(l.id.Session)
+	m.over(t, l)
 	return lockcore.Result{Outcome: lockcore.Ended, Reason: why}
 }
 
@@ -172,19 +192,19 @@ func (m *Model) release(t *modelTenant, c lockcore.Release) lockcore.Result {
 		return refused(lockcore.RefusedForeign)
 	case l == nil && s != nil && s.ended:
 		return lockcore.Result{Outcome: lockcore.Ended, Reason: lockcore.SessionOver}
-	case l == nil && s != nil && s.high >= 1024 && c.Lease.Sequence <= s.high-1024:
+	case l == nil && s != nil && s.tooOld(c.Lease.Sequence):
 		return refused(lockcore.RefusedTooOld)
 	case l == nil && c.Token != 0:
 		return refused(lockcore.RefusedUnknown)
 	case l == nil:
-		t.remember(c.Owner, &modelLease{id: c.Lease, state: lockcore.StateEnded, reason: lockcore.Burned})
+		m.remember(t, c.Owner, &modelLease{id: c.Lease, state: lockcore.StateEnded, reason: lockcore.Burned})
 		return lockcore.Result{Outcome: lockcore.Ended, Reason: lockcore.Burned}
 	case c.Token != 0 && c.Token != l.token:
 		return refused(lockcore.RefusedStaleToken)
 	case l.state == lockcore.StateHeld:
 		return m.end(t, l, lockcore.Released)
 	case l.state == lockcore.StateWaiting:
-		return t.goAway(l, lockcore.WaitLeft)
+		return m.goAway(t, l, lockcore.WaitLeft)
 	}
 	return lockcore.Result{Outcome: lockcore.Ended, Reason: l.reason, Token: l.token}
 }
@@ -231,7 +251,7 @@ func (m *Model) endDelay(t *modelTenant, c lockcore.EndDelay) lockcore.Result {
 	return done()
 }
 
-func (t *modelTenant) leave(c lockcore.Leave) lockcore.Result {
+func (m *Model) leave(t *modelTenant, c lockcore.Leave) lockcore.Result {
 	causes := []lockcore.Reason{lockcore.WaitTimeout, lockcore.Disconnected, lockcore.ClassRetired, lockcore.TenantDropped}
 	l := t.lease(c.Lease)
 	switch {
@@ -242,16 +262,16 @@ func (t *modelTenant) leave(c lockcore.Leave) lockcore.Result {
 	case l.state != lockcore.StateWaiting:
 		return refused(lockcore.RefusedNotWaiting)
 	}
-	return t.goAway(l, c.Cause)
+	return m.goAway(t, l, c.Cause)
 }
 
-func (t *modelTenant) waiterGone(c lockcore.WaiterGone) lockcore.Result {
+func (m *Model) waiterGone(t *modelTenant, c lockcore.WaiterGone) lockcore.Result {
 	if len(c.Leases) == 0 || len(c.Leases) > 256 {
 		return refused(lockcore.RefusedInvalid)
 	}
 	for _, id := range c.Leases {
 		if l := t.lease(id); l != nil && l.state == lockcore.StateWaiting {
-			t.goAway(l, lockcore.Silent)
+			m.goAway(t, l, lockcore.Silent)
 		}
 	}
 	return done()
@@ -307,7 +327,7 @@ func (m *Model) endSession(t *modelTenant, c lockcore.EndSession) lockcore.Resul
 	s.ended = true
 	for _, l := range s.inOrder() {
 		if l.state == lockcore.StateWaiting {
-			t.goAway(l, lockcore.SessionOver)
+			m.goAway(t, l, lockcore.SessionOver)
 		}
 	}
 	for _, l := range s.inOrder() {

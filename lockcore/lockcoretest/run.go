@@ -26,12 +26,14 @@ type Tally struct {
 	Outcomes          map[lockcore.Outcome]int
 	Reasons           map[lockcore.Reason]int // of results, and of the events that end holds and waits
 	Restores          int
+	Shed              int // ends forgotten for a quota of ends
 }
 
 // Add takes another tally in.
 func (t *Tally) Add(o Tally) {
 	t.init()
 	t.Entries, t.Commands, t.Restores = t.Entries+o.Entries, t.Commands+o.Commands, t.Restores+o.Restores
+	t.Shed += o.Shed
 	for k, n := range o.Outcomes {
 		t.Outcomes[k] += n
 	}
@@ -139,6 +141,7 @@ func (t *Trial) applyToTwin(index uint64, encoded []byte) {
 // check makes the checks that cost as much as the entry itself.
 func (t *Trial) check(index uint64, e lockcore.Entry, results []lockcore.Result, events []lockcore.Event) error {
 	want := t.model.Apply(index, e)
+	t.Tally.Shed = t.model.shed
 	for i, c := range e.Commands {
 		if results[i] != want[i] {
 			return fmt.Errorf("%w: %s gives %s, want %s", ErrModel, FormatCommand(c), FormatResult(results[i]), FormatResult(want[i]))

@@ -30,14 +30,17 @@ type Partition struct {
 
 	outcomes outcomes
 
-	mu       sync.Mutex
-	machine  *lockcore.Machine // guarded by mu
-	lead     *leadership       // guarded by mu; nil: this node does not lead
-	leads    bool              // guarded by mu: Raft says that this node leads the group
-	retryAt  time.Duration     // guarded by mu: when to lead again after a leadership that ended though leads is true
-	stepAt   time.Duration     // guarded by mu: when Run steps next
-	round    confirmRound      // guarded by mu: the round asked for; a leader has one at a time
-	onChange func()            // guarded by mu: tells that tenants, classes or the leadership changed; must not block
+	mu      sync.Mutex
+	machine *lockcore.Machine // guarded by mu
+	lead    *leadership       // guarded by mu; nil: this node does not lead
+	leads   bool              // guarded by mu: Raft says that this node leads the group
+	retryAt time.Duration     // guarded by mu: when to lead again after a leadership that ended though leads is true
+	stepAt  time.Duration     // guarded by mu: when Run steps next
+	round   confirmRound      // guarded by mu: the round asked for; a leader has one at a time
+	alarmed bool              // guarded by mu: it was told that the state differs
+
+	onChange  func()      // tells that tenants, classes or the leadership changed; must not block
+	onDiverge func(error) // tells that the state differs from the leader's; must not block
 }
 
 // partitionGroup is what a partition needs of its Raft group.
@@ -55,11 +58,16 @@ const (
 	stepMax = time.Second
 )
 
-// NewPartition makes a partition that carries nothing. onChange, which may be nil, is called without waiting for it
-// whenever the partition's tenants or classes change, or this node begins to lead it; it must not block.
-func NewPartition(node NodeID, log *slog.Logger, onChange func()) *Partition {
+// ErrDiverged says that this node's state is not the leader's at the same index: one of them is broken. The group must not
+// go on here.
+var ErrDiverged = errors.New("state differs from the leader's")
+
+// NewPartition makes a partition that carries nothing. onChange is called whenever its tenants or classes change, or this
+// node begins to lead it; onDiverge once in a life of the group, with ErrDiverged, when the state differs from what the
+// leader stated at a checkpoint: its owner stops the group on this node. Neither may block or call the partition.
+func NewPartition(node NodeID, log *slog.Logger, onChange func(), onDiverge func(error)) *Partition {
 	return &Partition{node: node, clock: NewServerClock(), log: log, machine: lockcore.New(), onChange: onChange,
-		rounds: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+		onDiverge: onDiverge, rounds: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
 // Attach gives the partition its group. It is called once, before Run.
@@ -223,7 +231,7 @@ func (p *Partition) NewMachine() Machine {
 	p.mu.Lock()
 	defer p.unlock()
 	p.end()
-	p.machine = lockcore.New()
+	p.machine, p.alarmed = lockcore.New(), false
 	return partitionMachine{p}
 }
 
@@ -246,8 +254,12 @@ func (m partitionMachine) Apply(index, term uint64, entry []byte) any {
 	if p.lead != nil {
 		p.lead.leader.Applied(results, events)
 	}
-	if p.onChange != nil && slices.ContainsFunc(events, changesPosture) {
+	if slices.ContainsFunc(events, changesPosture) {
 		p.onChange()
+	}
+	if d, diverged := p.machine.Divergence(); diverged && !p.alarmed {
+		p.alarmed = true
+		p.onDiverge(fmt.Errorf("%w: at entry %d it is %x here, %x there", ErrDiverged, d.Index, d.Here[:8], d.Stated[:8]))
 	}
 	return applied{results: results, term: term}
 }

@@ -88,6 +88,21 @@ func (p *Partition) Confirm(ctx context.Context) error {
 	return err
 }
 
+// Read lets f read the machine when a majority has confirmed this node as leader by a round that began after the call:
+// what f sees is current. f must be short, must not keep the machine, and must not call the partition; after an error it
+// may or may not have been called. Errors as Confirm.
+func (p *Partition) Read(ctx context.Context, f func(*lockcore.Machine)) error {
+	_, err := call(ctx, p, func(l *leader.Leader, done func(struct{}, error)) {
+		l.Confirm(func(err error) {
+			if err == nil {
+				f(p.machine)
+			}
+			done(struct{}{}, err)
+		})
+	})
+	return err
+}
+
 // Command proposes a command of the platform's own: a tenant, a class, a mark on a lease.
 func (p *Partition) Command(ctx context.Context, c lockcore.Command) (lockcore.Result, error) {
 	return call(ctx, p, func(l *leader.Leader, done func(lockcore.Result, error)) { l.Propose(c, done) })

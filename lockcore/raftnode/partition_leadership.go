@@ -50,10 +50,11 @@ func (p *Partition) proposed(o settlement) {
 		a := o.result.(applied)
 		s.term = a.term
 		s.leader.Ready(a.results[0].Epoch)
-		p.log.Info("partition leads", "epoch", uint64(s.leader.Epoch()), "term", s.term)
-		if p.onChange != nil {
-			p.onChange()
+		if !s.leader.IsReady() {
+			return // somebody else's epoch entry came after ours
 		}
+		p.log.Info("partition leads", "epoch", uint64(s.leader.Epoch()), "term", s.term)
+		p.onChange()
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -12,10 +13,13 @@ import (
 	"github.com/stanchion-locks/stanchion/tenants"
 )
 
-// Authorise finds out who asks and whether the permission is theirs; its error is a problem.
+// Authorise finds out who asks and whether the permission is theirs; ProblemOf knows its errors.
 func (a *API) Authorise(c echo.Context, needed Permission) (tenants.Principal, error) {
 	p, err := a.platform.Authenticate(bearer(c.Request().Header))
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotReady):
+		return tenants.Principal{}, err
+	case err != nil:
 		c.Response().Header()["Www-Authenticate"] = challenge
 		return tenants.Principal{}, wire.NewProblem(wire.CodeUnauthorized, "")
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -26,8 +27,8 @@ type Locks interface {
 
 // Platform is the node. Its methods return at once and are safe for concurrent use.
 type Platform interface {
-	// Authenticate checks an API key as it was presented; empty: none was. Any error is answered as one and the same
-	// refusal, so it takes as long for no key as for a wrong one.
+	// Authenticate checks an API key as it was presented; empty: none was. ErrNotReady is answered as not ready. Any other
+	// error is answered as one and the same refusal, so it takes as long for no key as for a wrong one.
 	Authenticate(presented string) (tenants.Principal, error)
 	// Locks is the tenant's partition if this node carries it.
 	Locks(lockcore.TenantID) (Locks, bool)
@@ -40,6 +41,10 @@ type Platform interface {
 	// Ready lists the node's parts and what each still waits for. All ready: the node serves.
 	Ready() []wire.Part
 }
+
+// ErrNotReady is returned by Platform.Authenticate for an API key that this node does not know while it may only not know
+// it yet. The same request is good at another node, or here a little later.
+var ErrNotReady = errors.New("this node has not caught up yet")
 
 // LeaderRef names a leader.
 type LeaderRef struct {

@@ -46,13 +46,14 @@ var codeByReason = map[lockcore.Reason]wire.Code{
 	lockcore.RefusedQuotaLeases:   wire.CodeQuotaExceeded,
 	lockcore.RefusedQuotaWaiters:  wire.CodeQuotaExceeded,
 	lockcore.RefusedQuotaSessions: wire.CodeQuotaExceeded,
+	lockcore.RefusedQuotaSession:  wire.CodeQuotaExceeded,
 	lockcore.RefusedEnded:         wire.CodeEnded,
 	lockcore.RefusedEnding:        wire.CodeRevoked,
 	lockcore.RefusedInvalid:       wire.CodeInvalidRequest,
+	lockcore.RefusedNotHeld:       wire.CodeNotFound, // a heartbeat that names a request which still waits
 
 	lockcore.RefusedNotDue:       wire.CodeInternal,
 	lockcore.RefusedNotLong:      wire.CodeInternal,
-	lockcore.RefusedNotHeld:      wire.CodeInternal,
 	lockcore.RefusedNotWaiting:   wire.CodeInternal,
 	lockcore.RefusedNotDelayed:   wire.CodeInternal,
 	lockcore.RefusedBusy:         wire.CodeInternal,
@@ -71,6 +72,7 @@ var codeByError = []struct {
 	detail string
 }{
 	{errStopping, wire.CodeStopping, "The request was given up because this node shuts down."},
+	{ErrNotReady, wire.CodeNotReady, "This node starts and cannot tell API keys yet; nothing was done. Another node may."},
 	{leader.ErrNotLeader, wire.CodeNotLeader, "This node does not lead the tenant's partition, or not any more."},
 	{leader.ErrNoQuorum, wire.CodeNoQuorum, "No majority of the partition's nodes answered in time."},
 	{leader.ErrUnknownOutcome, wire.CodeOutcomeUnknown, "The request was handed to the log and its outcome is not known."},
