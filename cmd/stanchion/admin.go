@@ -12,6 +12,7 @@ import (
 	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/review"
 	"github.com/stanchion-locks/stanchion/tenants"
+	"github.com/stanchion-locks/stanchion/web/api"
 )
 
 // admin is the operator's door of a node: a Unix socket, so that who may open the file may do this, whatever has become
@@ -102,14 +103,18 @@ func (a admin) class(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, c)
 }
 
+// keyReply is what a node makes of an API key.
+type keyReply struct {
+	Works  bool   `json:"works"`
+	Tenant string `json:"tenant"`
+	Known  bool   `json:"known"` // the node can tell; while it is behind the control log it cannot
+}
+
 // apiKey says whether the API key in the Authorization header works, so that a restarted development cluster can go on
 // with the keys it has printed.
 func (a admin) apiKey(w http.ResponseWriter, r *http.Request) {
 	p, err := a.platform.Authenticate(r.Header.Get("Authorization"))
-	reply(w, http.StatusOK, struct {
-		Works  bool   `json:"works"`
-		Tenant string `json:"tenant"`
-	}{err == nil, string(p.Tenant)})
+	reply(w, http.StatusOK, keyReply{Works: err == nil, Tenant: string(p.Tenant), Known: !errors.Is(err, api.ErrNotReady)})
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

@@ -70,14 +70,11 @@ func (a adminClient) class(ctx context.Context, tenant, class string) (classRepl
 	return c, err
 }
 
-// works reports whether the node accepts an API key as the tenant's.
-func (a adminClient) works(ctx context.Context, tenant, key string) (bool, error) {
-	var r struct {
-		Works  bool   `json:"works"`
-		Tenant string `json:"tenant"`
-	}
+// apiKey asks what the node makes of an API key.
+func (a adminClient) apiKey(ctx context.Context, key string) (keyReply, error) {
+	var r keyReply
 	err := a.call(ctx, http.MethodGet, "/api-key", nil, http.Header{"Authorization": {key}}, &r)
-	return r.Works && r.Tenant == tenant, err
+	return r, err
 }
 
 // adminClients speaks to whichever node leads the control group.

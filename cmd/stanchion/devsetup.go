@@ -133,15 +133,34 @@ func (d *devCluster) filePath() string { return filepath.Join(d.dir, "dev.json")
 // keepKey makes an API key unless the remembered one still works.
 func keepKey(ctx context.Context, nodes adminClients, key *string, name string, scopes ...string) error {
 	if *key != "" {
-		for _, a := range nodes {
-			if works, err := a.works(ctx, devTenant, *key); err == nil && works {
-				return nil
-			}
+		works, err := nodes.works(ctx, devTenant, *key)
+		if err != nil || works {
+			return err
 		}
 	}
 	made, err := createKey(ctx, nodes, devTenant, name, devKeyLife, scopes...)
 	*key = made
 	return err
+}
+
+// works waits until some node can tell whether an API key is the tenant's and works.
+func (all adminClients) works(ctx context.Context, tenant, key string) (bool, error) {
+	for {
+		known := false
+		for _, a := range all { // every one of them: a node begins to settle when it is first asked
+			r, err := a.apiKey(ctx, key)
+			if err == nil && r.Works && r.Tenant == tenant {
+				return true, nil
+			}
+			known = known || (err == nil && r.Known)
+		}
+		if known {
+			return false, nil
+		}
+		if !pause(ctx, again/4) {
+			return false, fmt.Errorf("no node can tell whether an API key works: %w", ctx.Err())
+		}
+	}
 }
 
 // awaitReady waits until every node knows the API key, every class is in force and every group has a leader.
@@ -155,10 +174,15 @@ func (d *devCluster) awaitReady(ctx context.Context, nodes adminClients, f devFi
 }
 
 func (d *devCluster) isReady(ctx context.Context, nodes adminClients, f devFile) bool {
+	works := true
+	for _, a := range nodes { // every one of them: a node begins to settle when it is first asked
+		r, err := a.apiKey(ctx, f.APIKey)
+		works = works && err == nil && r.Works
+	}
+	if !works {
+		return false
+	}
 	for _, a := range nodes {
-		if works, err := a.works(ctx, devTenant, f.APIKey); err != nil || !works {
-			return false
-		}
 		for _, c := range f.Classes {
 			if s, err := a.class(ctx, devTenant, c.Class); err != nil || s.InForce == 0 || s.InForce != s.Signed {
 				return false
