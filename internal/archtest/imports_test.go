@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// warm holds module requirements until the packages that need them are there.
-const warm = "internal/warm"
-
 // domain is what the web's handlers turn into answers.
 var domain = []string{"audit", "internal/control", "lockcore", "lockcore/leader", "review", "tenants"}
 
@@ -43,8 +40,6 @@ var mayImport = map[string][]string{
 	"client/guard":          {},
 	"cmd/stanchion":         {"..."},
 	"e2e":                   {"client/..."},
-
-	warm: {},
 }
 
 // rowOf finds the row that covers a folder.
@@ -103,8 +98,8 @@ var onlyUsers = []struct {
 	library string
 	users   []string
 }{
-	{"github.com/hashicorp/raft/...", []string{"lockcore/raftnode", warm}},
-	{"github.com/hashicorp/raft-boltdb/...", []string{"lockcore/raftnode", warm}},
+	{"github.com/hashicorp/raft/...", []string{"lockcore/raftnode"}},
+	{"github.com/hashicorp/raft-boltdb/...", []string{"lockcore/raftnode"}},
 }
 
 // checkLibraries holds imports of libraries against onlyUsers.
@@ -163,15 +158,6 @@ func wayTo(imports map[string][]string, from, to string) []string {
 				ways = append(ways, append(slices.Clone(way), next))
 			}
 		}
-	}
-	return nil
-}
-
-// checkWarm finds what the tables still say of warm when it is gone.
-func checkWarm(repo tree) []string {
-	there := slices.ContainsFunc(repo.paths(), func(p string) bool { return strings.HasPrefix(p, warm+"/") })
-	if _, listed := mayImport[warm]; listed && !there {
-		return []string{warm + " is gone: take it out of the tables of imports and libraries, with this rule"}
 	}
 	return nil
 }

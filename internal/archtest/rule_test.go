@@ -178,11 +178,6 @@ var rules = []rule{
 		},
 		keeps: tree{"Makefile": "test:\n\tgo test ./...\n", "README.md": "https://example.org"},
 	},
-	{
-		name: "exceptions are still needed", check: checkWarm,
-		breaks: map[string]broken{"the folder is gone": {tree{"web/a.go": code("web", nil)}, "is gone"}},
-		keeps:  tree{"internal/warm/a.go": code("warm", nil)},
-	},
 }
 
 func pureFile(imports []string, body ...string) tree {
