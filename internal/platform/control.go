@@ -82,6 +82,20 @@ func (c *controlLog) caughtUp() bool {
 	return c.known
 }
 
+// watch asks until the copy has caught up for the first time, so that this does not begin with the node's first client.
+func (c *controlLog) watch(ctx context.Context) error {
+	ticker := time.NewTicker(c.settle / 10)
+	defer ticker.Stop()
+	for !c.caughtUp() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
 // begun reports whether the copy has caught up at some time of this life of the group. Before, it takes nobody's word: it may
 // know an API key that was revoked long ago.
 func (c *controlLog) begun() bool {

@@ -87,7 +87,8 @@ func (p *Platform) open() error {
 	}
 	var err error
 	p.mux, err = raftnode.Listen(raftnode.MuxConfig{Identity: p.data.Identity(), Credentials: c.Credentials,
-		Listen: c.Listen, Advertise: c.address(c.Node), Peers: peers, Logger: p.log})
+		Listen: c.Listen, Advertise: c.address(c.Node), Peers: peers,
+		Remember: p.data.RememberPeer, Logger: p.log})
 	if err != nil {
 		return err
 	}
@@ -191,6 +192,7 @@ func (p *Platform) Run(ctx context.Context) error {
 		g.Go(func() error { return p.reconcile(running, part) })
 		g.Go(func() error { return p.guard(running, part) })
 	}
+	g.Go(func() error { return p.control.watch(running) })
 	if p.config.Bootstrap {
 		g.Go(func() error { return p.setCluster(running) })
 	}

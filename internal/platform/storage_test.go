@@ -113,6 +113,12 @@ func TestWipedNode_isNeverANewMember(t *testing.T) {
 	if _, err := os.Stat(n.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the start that was refused left something behind: %v", err)
 	}
+	for _, other := range c.others(n) { // what they know of its disk is on their own disks, not in their memory alone
+		other.stop(t)
+	}
+	for _, other := range c.others(n) {
+		other.start(t, false)
+	}
 	n.start(t, true)
 	for _, other := range c.others(n) {
 		other.awaitRefusal(t, "node UUID of "+string(n.id))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,9 @@ type Identity struct {
 	Incarnation Incarnation `json:"incarnation"`
 	// Groups lists, sorted, the groups of which this node has ever been a running member.
 	Groups []GroupID `json:"groups"`
+	// Peers are the disks of the other nodes, as first met: a node that comes back under its old id on another disk has
+	// forgotten its votes, and is refused for as long as this directory lives.
+	Peers map[NodeID]NodeUUID `json:"peers,omitempty"`
 }
 
 // groupIdentity is kept inside each group's own directory, so that two directories cannot be exchanged unnoticed.
@@ -255,6 +259,27 @@ func (d *DataDir) remember(group GroupID) error {
 	next.Groups = slices.Insert(slices.Clone(d.id.Groups), at, group)
 	if err := d.save(next); err != nil {
 		return err
+	}
+	d.id = next
+	return nil
+}
+
+// RememberPeer records, durably, the disk first met under another node's id. It does not replace one that is known; the
+// caller compares. Safe for concurrent use.
+func (d *DataDir) RememberPeer(node NodeID, disk NodeUUID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.id.Peers[node]; known {
+		return nil
+	}
+	next := d.id
+	next.Peers = maps.Clone(d.id.Peers)
+	if next.Peers == nil {
+		next.Peers = make(map[NodeID]NodeUUID)
+	}
+	next.Peers[node] = disk
+	if err := d.save(next); err != nil {
+		return fmt.Errorf("remember node %s: %w", node, err)
 	}
 	d.id = next
 	return nil

@@ -37,6 +37,8 @@ type MuxConfig struct {
 	Advertise string
 	// Peers are the addresses of other nodes, host:port. They win over addresses learned from a group's configuration.
 	Peers map[NodeID]string
+	// Remember, optional, keeps the disk first met under a node's id beyond this process; Identity.Peers are those kept.
+	Remember func(node NodeID, disk NodeUUID) error
 	// Logger gets each refused connection with what was expected and what came. Required.
 	Logger *slog.Logger
 }
@@ -78,9 +80,11 @@ type Mux struct {
 	mu     sync.Mutex
 	closed bool                  // guarded by mu
 	peers  map[NodeID]string     // guarded by mu
-	pinned map[NodeID]NodeUUID   // guarded by mu: the disk first met under each node id
 	groups map[GroupID]*endpoint // guarded by mu
 	api    *inbox                // guarded by mu: nil until asked for
+
+	pinning sync.Mutex          // held over the write of a disk that is met for the first time, and over nothing else that waits
+	pinned  map[NodeID]NodeUUID // guarded by pinning: the disk first met under each node id
 
 	running  sync.WaitGroup // Run
 	handlers sync.WaitGroup // connections in handshake, and confirm connections
@@ -112,11 +116,14 @@ func Listen(cfg MuxConfig) (*Mux, error) {
 		server:    serverTLS(cfg.Credentials),
 		slots:     make(chan struct{}, handshakesMax),
 		peers:     maps.Clone(cfg.Peers),
-		pinned:    make(map[NodeID]NodeUUID),
+		pinned:    maps.Clone(cfg.Identity.Peers),
 		groups:    make(map[GroupID]*endpoint),
 	}
 	if m.peers == nil {
 		m.peers = make(map[NodeID]string)
+	}
+	if m.pinned == nil {
+		m.pinned = make(map[NodeID]NodeUUID)
 	}
 	return m, nil
 }
@@ -324,10 +331,15 @@ func (m *Mux) endpoint(group GroupID) *endpoint {
 // pin remembers the disk first met under a node id and refuses another: a member that lost its disk has forgotten its
 // votes, and must not come back under the same id.
 func (m *Mux) pin(node NodeID, disk NodeUUID) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.pinning.Lock()
+	defer m.pinning.Unlock()
 	if known, ok := m.pinned[node]; ok {
 		return mismatchUnequal("node UUID of "+string(node), string(known), string(disk))
+	}
+	if m.cfg.Remember != nil {
+		if err := m.cfg.Remember(node, disk); err != nil {
+			return err
+		}
 	}
 	m.pinned[node] = disk
 	return nil
