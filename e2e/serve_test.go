@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,34 @@ func TestServe_bootstrapIsSaidOnce(t *testing.T) {
 	p.wantExit(t, 1, "--bootstrap", filepath.Join(c.dir, "lost"))
 	if _, err := os.Stat(filepath.Join(c.dir, "lost", "control")); !os.IsNotExist(err) {
 		t.Errorf("a refused start made data: %v", err)
+	}
+}
+
+// TestServe_firstOperatorsKeyIsPrintedOnce: by one node of a new cluster, and by none that starts later.
+func TestServe_firstOperatorsKeyIsPrintedOnce(t *testing.T) {
+	c := newCluster(t)
+	c.start("--processes")
+	printed := func() (n int) {
+		for _, node := range []string{"n1", "n2", "n3"} {
+			log, err := os.ReadFile(filepath.Join(c.dir, node, "node.log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += bytes.Count(log, []byte(`"operator_api_key":"stn_`))
+		}
+		return n
+	}
+	await(t, "a node prints the operator's key", func() error {
+		if printed() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	c.stop(syscall.SIGTERM)
+	c.start("--processes")
+	c.stop(syscall.SIGTERM)
+	if got := printed(); got != 1 {
+		t.Errorf("the first operator's key was printed %d times, want once", got)
 	}
 }
 

@@ -32,11 +32,29 @@ func newAdmin(p *platform.Platform, dev bool, log *slog.Logger) http.Handler {
 	mux.HandleFunc("POST /control", a.control)
 	mux.HandleFunc("GET /class", a.class)
 	mux.HandleFunc("GET /api-key", a.apiKey)
+	mux.HandleFunc("GET /operator", a.operator)
 	return mux
 }
 
 func (a admin) status(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, a.platform.Status(r.URL.Query().Get("hashes") == "1"))
+}
+
+// operatorReply is how the beginning of a cluster stands on this node.
+type operatorReply struct {
+	Begun bool `json:"begun"` // the control log has its first entry
+	Leads bool `json:"leads"` // this node leads the control group
+	Keys  int  `json:"keys"`  // operators' API keys
+}
+
+func (a admin) operator(w http.ResponseWriter, _ *http.Request) {
+	var o operatorReply
+	a.platform.ViewControl(func(m *control.Machine) {
+		_, o.Begun = m.Cluster()
+		o.Keys = len(m.APIKeys(tenants.Platform))
+	})
+	o.Leads = a.platform.LeadsControl()
+	reply(w, http.StatusOK, o)
 }
 
 // controlReply is what became of a control entry.

@@ -63,6 +63,12 @@ func (a adminClient) status(ctx context.Context, hashes bool) (platform.Status, 
 	return s, err
 }
 
+func (a adminClient) operator(ctx context.Context) (operatorReply, error) {
+	var o operatorReply
+	err := a.call(ctx, http.MethodGet, "/operator", nil, nil, &o)
+	return o, err
+}
+
 func (a adminClient) class(ctx context.Context, tenant, class string) (classReply, error) {
 	var c classReply
 	q := url.Values{"tenant": {tenant}, "class": {class}}

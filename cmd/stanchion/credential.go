@@ -35,24 +35,31 @@ func createKey(ctx context.Context, nodes adminClients, tenant tenants.TenantID,
 	return credential.Reveal(), nil
 }
 
-// printOperatorKey makes the first operator's API key of a new cluster and prints it, on the node that leads the control
-// group when the cluster begins; the others print nothing.
+// operatorKeyTime bounds one attempt at making the first operator's API key: the node may have lost its leadership.
+const operatorKeyTime = 5 * time.Second
+
+// printOperatorKey makes the first operator's API key of a new cluster and prints it, on whichever node leads the control
+// group, unless there is one already. Should the leader change in between, the next one does it.
 func printOperatorKey(ctx context.Context, socket string, out io.Writer) error {
 	node := newAdminClient(socket)
 	for pause(ctx, again) {
-		s, err := node.status(ctx, false)
-		if err != nil || s.Groups[0].Leader == "" || s.Groups[0].Index == 0 {
-			continue // not begun yet
-		}
-		if s.Groups[0].Leader != s.Node {
+		o, err := node.operator(ctx)
+		switch {
+		case err != nil || !o.Begun:
+		case o.Keys > 0:
 			return nil
+		case o.Leads:
+			if key, err := firstOperatorKey(ctx, node); err == nil {
+				return json.NewEncoder(out).Encode(map[string]string{"operator_api_key": key,
+					"note": "shown once; it works for 30 days: make others with it"})
+			}
 		}
-		key, err := createKey(ctx, adminClients{node}, tenants.Platform, "first operator", operatorKeyLife, "platform:operator")
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(map[string]string{"operator_api_key": key,
-			"note": "shown once; it works for 30 days: make others with it"})
 	}
 	return nil
+}
+
+func firstOperatorKey(ctx context.Context, node adminClient) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, operatorKeyTime)
+	defer cancel()
+	return createKey(ctx, adminClients{node}, tenants.Platform, "first operator", operatorKeyLife, "platform:operator")
 }

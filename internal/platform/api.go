@@ -120,6 +120,9 @@ func (p *Platform) Control(ctx context.Context, e control.Entry) (control.Result
 	return p.control.propose(ctx, b)
 }
 
+// LeadsControl reports whether this node leads the control group, as far as it knows.
+func (p *Platform) LeadsControl() bool { return p.control.group.Status().State == raftnode.Leader }
+
 // ViewControl lets f read the control log's machine as this node has applied it. f must be short and must not keep it.
 func (p *Platform) ViewControl(f func(*control.Machine)) { p.control.view(f) }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stanchion-locks/stanchion/internal/control"
 	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/leader"
-	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 	"github.com/stanchion-locks/stanchion/review"
 	"github.com/stanchion-locks/stanchion/tenants"
 )
@@ -200,7 +199,7 @@ var (
 // control group does so, from its own copy of the partition: what a replica has applied is committed, and the final token
 // of a dropped tenant never changes.
 func (p *Platform) recordFinalTokens(ctx context.Context, part *partition) error {
-	if p.control.group.Status().State != raftnode.Leader {
+	if !p.LeadsControl() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
@@ -256,7 +255,7 @@ func (p *Platform) setCluster(ctx context.Context) error {
 }
 
 func (p *Platform) trySetCluster(ctx context.Context) {
-	if p.control.group.Status().State != raftnode.Leader {
+	if !p.LeadsControl() {
 		return
 	}
 	e := control.Entry{Cluster: &control.SetCluster{ClusterID: control.ClusterID(p.config.Cluster),

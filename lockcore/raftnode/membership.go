@@ -25,8 +25,8 @@ type Status struct {
 	Term         uint64
 	Leader       NodeID // a hint; empty when none is known
 	LastIndex    uint64 // of the log here
-	CommitIndex  uint64
-	AppliedIndex uint64 // of the machine here
+	CommitIndex  uint64 // as far as this log reaches: a follower that is behind does not know of more
+	AppliedIndex uint64 // handed to the machine here, which may be a moment behind
 	Members      []Member
 }
 
