@@ -1,6 +1,7 @@
 package lockcore_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"testing"
@@ -62,10 +63,10 @@ func pairEntries(tb testing.TB, batch, entries int) [][]byte {
 			commands = append(commands, a, lockcore.Release{Tenant: "acme", Owner: a.Owner, Lease: a.Lease})
 		}
 		if batch == 1 {
-			all = append(all, encode(tb, lockcore.Entry{Epoch: 1, Commands: commands[:1]}))
+			all = append(all, encode(tb, lockcore.Entry{Epoch: 1, Salt: [16]byte{1}, Commands: commands[:1]}))
 			commands = commands[1:]
 		}
-		all = append(all, encode(tb, lockcore.Entry{Epoch: 1, Commands: commands}))
+		all = append(all, encode(tb, lockcore.Entry{Epoch: 1, Salt: [16]byte{1}, Commands: commands}))
 	}
 	return all
 }
@@ -120,6 +121,31 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkReportGuard measures a report with two rejections in an entry of its own: of reporters that are remembered, and of
+// ever new ones, each of which takes the place of the idlest.
+func BenchmarkReportGuard(b *testing.B) {
+	for name, reporters := range map[string]uint64{"known": lockcore.ReportersMax, "new": 1 << 60} {
+		b.Run(name, func(b *testing.B) {
+			m := loaded(b, 0)
+			report := lockcore.ReportGuard{Tenant: "acme", Class: "jobs", Key: "k", Checks: 9, APIKey: "key-1",
+				Rejections: []lockcore.Rejection{{Token: 3, Highest: 5, Count: 1, AtMS: 1_700_000_000_000}, {Token: 4, Highest: 5, Count: 1}}}
+			one := func(n uint64) {
+				binary.BigEndian.PutUint64(report.Reporter[:], n%reporters+1)
+				report.Sequence = n/reporters + 1
+				apply(b, m, 1, report)
+			}
+			n := uint64(0)
+			for ; n < lockcore.ReportersMax; n++ {
+				one(n)
+			}
+			b.ReportAllocs()
+			for ; b.Loop(); n++ {
+				one(n)
+			}
+		})
+	}
 }
 
 // BenchmarkEntry measures the codec on an entry of 64 commands.

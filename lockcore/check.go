@@ -24,7 +24,10 @@ func (t *tenant) check(m *Machine) error {
 	if err := t.checkLeases(m); err != nil {
 		return err
 	}
-	return t.checkKeys()
+	if err := t.checkKeys(); err != nil {
+		return err
+	}
+	return t.checkGuards(m)
 }
 
 func (t *tenant) checkLeases(m *Machine) error {

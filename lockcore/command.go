@@ -26,6 +26,7 @@ const (
 	KindExtend
 	KindCheckpoint
 	KindRaiseLevel
+	KindReportGuard
 )
 
 // AdvanceEpoch is a new leader's first entry. The number is assigned when it is applied; it travels alone and is the
@@ -184,6 +185,37 @@ type Checkpoint struct {
 	Hash  [32]byte `cbor:"2,keyasint"`
 }
 
+// RejectionsMax bounds the rejections of one ReportGuard.
+const RejectionsMax = 64
+
+// CountMax bounds what a guard counts, so that JSON carries it exactly.
+const CountMax = 1<<53 - 1
+
+// ReporterID is 128 random bits that a guard draws for one run of itself.
+type ReporterID [16]byte
+
+// ReportGuard is what a guard at the resource tells: how many tokens it has checked since its last report, and which stale
+// ones it has refused. A reporter numbers its reports from 1 and may leave numbers out; one that is not above the last one
+// seen of it is Done and changes nothing. A class that the partition has never had is RefusedUnknown.
+type ReportGuard struct {
+	Tenant     TenantID    `cbor:"1,keyasint"`
+	Class      ClassName   `cbor:"2,keyasint"` // retired ones too
+	Key        Key         `cbor:"3,keyasint"`
+	Reporter   ReporterID  `cbor:"4,keyasint"`           // not all zeros
+	Sequence   uint64      `cbor:"5,keyasint"`           // 1 .. SequenceMax
+	Checks     uint64      `cbor:"6,keyasint,omitempty"` // tokens checked, those refused included: 0 .. CountMax
+	Rejections []Rejection `cbor:"7,keyasint"`           // at most RejectionsMax
+	APIKey     string      `cbor:"8,keyasint,omitempty"` // id of the API key that reports, for people
+}
+
+// Rejection is a stale token that a guard refused, once or more often.
+type Rejection struct {
+	Token   Token  `cbor:"1,keyasint,omitempty"` // the token refused; 0: of an unprotected grant, or none was given
+	Highest Token  `cbor:"2,keyasint"`           // the highest that the guard had seen: above Token, at most CountMax
+	Count   uint64 `cbor:"3,keyasint"`           // how often: 1 .. CountMax
+	AtMS    int64  `cbor:"4,keyasint,omitempty"` // when last, on the guard's wall clock, milliseconds since the Unix epoch, for people
+}
+
 // RaiseLevel lets leaders propose the command kinds of the next level, once every voter knows them.
 type RaiseLevel struct {
 	Level uint16 `cbor:"1,keyasint"`
@@ -207,3 +239,4 @@ func (LeaseClock) kind() Kind    { return KindLeaseClock }
 func (Extend) kind() Kind        { return KindExtend }
 func (Checkpoint) kind() Kind    { return KindCheckpoint }
 func (RaiseLevel) kind() Kind    { return KindRaiseLevel }
+func (ReportGuard) kind() Kind   { return KindReportGuard }

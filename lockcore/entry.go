@@ -22,6 +22,7 @@ type Entry struct {
 	ClockMS  int64 // the leader's lease clock at the proposal, milliseconds
 	WallMS   int64 // the leader's wall clock, milliseconds since the Unix epoch, for people
 	Commands []Command
+	Salt     [16]byte // random, drawn by the proposer: hides personal text in digests of the entry's events; zeros: none
 }
 
 // ErrInvalidEntry is returned for bytes that are no entry of a version and of kinds known here.
@@ -33,6 +34,7 @@ type wireEntry struct {
 	ClockMS  int64         `cbor:"3,keyasint"`
 	WallMS   int64         `cbor:"4,keyasint"`
 	Commands []wireCommand `cbor:"5,keyasint"`
+	Salt     []byte        `cbor:"6,keyasint,omitempty"` // none, or 16 bytes
 }
 
 type wireCommand struct {
@@ -73,6 +75,9 @@ func (e Entry) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d commands", ErrInvalidEntry, len(e.Commands))
 	}
 	w := wireEntry{Version: entryVersion, Epoch: e.Epoch, ClockMS: e.ClockMS, WallMS: e.WallMS}
+	if e.Salt != [16]byte{} {
+		w.Salt = e.Salt[:]
+	}
 	for _, c := range e.Commands {
 		body, err := encMode.Marshal(c)
 		if err != nil {
@@ -118,6 +123,9 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: %d commands", ErrInvalidEntry, len(w.Commands))
 	}
 	e := Entry{Epoch: w.Epoch, ClockMS: w.ClockMS, WallMS: w.WallMS, Commands: make([]Command, 0, len(w.Commands))}
+	if copy(e.Salt[:], w.Salt) != len(w.Salt) || len(w.Salt) != 0 && len(w.Salt) != len(e.Salt) {
+		return Entry{}, fmt.Errorf("%w: a salt of %d bytes", ErrInvalidEntry, len(w.Salt))
+	}
 	for _, c := range w.Commands {
 		command, err := decodeCommand(c)
 		if err != nil {
@@ -168,6 +176,8 @@ func decodeCommand(w wireCommand) (Command, error) {
 		return decodeAs[Checkpoint](w)
 	case KindRaiseLevel:
 		return decodeAs[RaiseLevel](w)
+	case KindReportGuard:
+		return decodeAs[ReportGuard](w)
 	}
 	return nil, errUnknownKind
 }

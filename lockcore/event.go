@@ -24,6 +24,8 @@ const (
 	EventSessionEnded               //
 	EventSessionForgotten           //
 	EventLevelRaised                //
+	EventGuardReported              // a guard has made Count checks of the key's tokens
+	EventFenced                     // a guard refused Token, Count times, because it had seen Highest
 	eventKindCount
 )
 
@@ -34,6 +36,7 @@ var eventNames = [eventKindCount]string{
 	EventLeft: "left", EventEnding: "ending", EventEnded: "ended", EventDelayStarted: "delay_started",
 	EventDelayEnded: "delay_ended", EventBurned: "burned", EventSessionEnded: "session_ended",
 	EventSessionForgotten: "session_forgotten", EventLevelRaised: "level_raised",
+	EventGuardReported: "guard_reported", EventFenced: "fenced",
 }
 
 func (k EventKind) String() string {
@@ -60,4 +63,7 @@ type Event struct {
 	By      string // who ended or retired it
 	Note    string // the person's reason, or a digest
 	AtMS    int64  // leader's wall clock, milliseconds since the Unix epoch, for people
+	Count   uint64 // of GuardReported and Fenced: how often
+	Highest Token  // of Fenced: the highest token that the guard had seen
+	SeenMS  int64  // of Fenced: when last, on the guard's wall clock, milliseconds since the Unix epoch, for people
 }

@@ -64,7 +64,7 @@ func FuzzDecodeEntry(f *testing.F) {
 // FuzzRestore puts one record of the golden snapshot into another's place, or before it, and sets lengths and digest
 // right, so that they do not stop it: a machine that restores is sound and writes the bytes that it was restored from.
 func FuzzRestore(f *testing.F) {
-	frames := framesOf(f, golden(f, "snapshot.bin")[0])
+	frames := framesOf(f, golden(f, "snapshot-guard.bin")[0])
 	for at, frame := range frames {
 		f.Add(uint8(at), false, frame[0], bodyOf(frame))
 		f.Add(uint8(at), true, frame[0], bodyOf(frame))

@@ -47,6 +47,10 @@ func goldenCommands() map[string][]lockcore.Command {
 		"extend":         {lockcore.Extend{Tenant: "acme", Lease: one, Token: 9}},
 		"checkpoint":     {lockcore.Checkpoint{Index: 10_000, Hash: [32]byte{1, 31: 2}}},
 		"raise-level":    {lockcore.RaiseLevel{Level: 2}},
+		"report-guard": {lockcore.ReportGuard{Tenant: "acme", Class: "jobs", Key: "Büro/7", Reporter: lockcore.ReporterID{0xfe, 15: 0x01},
+			Sequence: lockcore.SequenceMax, Checks: 12, APIKey: "key2", Rejections: []lockcore.Rejection{
+				{Token: 6, Highest: 9, Count: 3, AtMS: 1_700_000_000_120}, {Highest: 1, Count: lockcore.CountMax}}},
+			lockcore.ReportGuard{Tenant: "acme", Class: "jobs", Key: "k", Reporter: lockcore.ReporterID{1}, Sequence: 1}},
 	}
 }
 
@@ -84,8 +88,43 @@ func TestDecodeEntry_opensGoldenEntries(t *testing.T) {
 			t.Errorf("%s: encodes again to %x, want %x", name, again, b)
 		}
 	}
-	if got, want := len(commands), int(lockcore.KindRaiseLevel); got != want {
+	if got, want := len(commands), int(lockcore.KindReportGuard); got != want {
 		t.Errorf("got golden entries of %d kinds, want %d", got, want)
+	}
+}
+
+// TestDecodeEntry_opensTheGoldenSaltedEntry: an entry without a salt, as in the other files, has the bytes that it had
+// before there were salts.
+func TestDecodeEntry_opensTheGoldenSaltedEntry(t *testing.T) {
+	want := lockcore.Entry{Epoch: 5, ClockMS: 65_000, WallMS: 1_700_000_000_123, Salt: [16]byte{1, 15: 0xff},
+		Commands: []lockcore.Command{lockcore.LeaseClock{}}}
+	b := goldenFile(t, "entry-salted.cbor", func() []byte { return encode(t, want) })
+	if got, err := lockcore.DecodeEntry(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
+	}
+	if again := encode(t, want); !bytes.Equal(again, b) {
+		t.Errorf("encodes to %x, want %x", again, b)
+	}
+	m := lockcore.New()
+	for index, salt := range [][16]byte{{9}, {}, {7}} {
+		m.Apply(uint64(index)+1, encode(t, lockcore.Entry{Salt: salt, Commands: want.Commands}))
+		if got := m.Salt(); got != salt {
+			t.Errorf("salt of the entry applied last: got %x, want %x", got, salt)
+		}
+	}
+}
+
+func TestDecodeEntry_refusesASaltOfAnotherLength(t *testing.T) {
+	whole := encode(t, lockcore.Entry{Salt: [16]byte{15: 1}, Commands: []lockcore.Command{lockcore.LeaseClock{}}})
+	head := bytes.TrimSuffix(whole, append([]byte{0x50}, append(make([]byte, 15), 1)...))
+	if len(head) != len(whole)-17 {
+		t.Fatalf("the salt is not the last field of %x", whole)
+	}
+	for _, size := range []int{1, 15, 17, 23} {
+		b := append(append(bytes.Clone(head), 0x40+byte(size)), make([]byte, size)...)
+		if e, err := lockcore.DecodeEntry(b); !errors.Is(err, lockcore.ErrInvalidEntry) {
+			t.Errorf("a salt of %d bytes: got %+v (%v), want ErrInvalidEntry", size, e, err)
+		}
 	}
 }
 
@@ -129,18 +168,48 @@ acquire eagle s2.7 jobs k1
 advance-epoch n2
 `
 
-// TestRestore_opensGoldenSnapshot restores the first version's snapshot to the hash that it had.
-func TestRestore_opensGoldenSnapshot(t *testing.T) {
-	build := func() *lockcore.Machine {
-		p := lockcoretest.NewPlayer()
-		play(t, p, richState)
-		p.Machine.Apply(lockcore.CheckpointEvery+7, encode(t, lockcore.Entry{Epoch: 2, ClockMS: 140_000,
-			Commands: []lockcore.Command{lockcore.LeaseClock{}}}))
-		return p.Machine
+// guardedState is richState with what guards reported, to be opened beside it: the first snapshots knew no guards.
+const guardedState = richState + `
+report-guard acme jobs k1 g1 sequence=3 checks=12 api-key=key9 1<2*3@1700000000100
+report-guard acme refusing k6 g2 checks=1
+report-guard acme jobs k2 g1 sequence=9
+report-guard eagle jobs k1 g1 0<1*9007199254740991@0
+`
+
+// goldenStates are states of which there is a golden snapshot, by the name of its file.
+var goldenStates = map[string]string{"snapshot": richState, "snapshot-guard": guardedState}
+
+func goldenMachine(t *testing.T, lines string) *lockcore.Machine {
+	t.Helper()
+	p := lockcoretest.NewPlayer()
+	play(t, p, lines)
+	p.Machine.Apply(lockcore.CheckpointEvery+7, encode(t, lockcore.Entry{Epoch: 2, ClockMS: 140_000,
+		Commands: []lockcore.Command{lockcore.LeaseClock{}}}))
+	return p.Machine
+}
+
+// TestApply_leadsToTheGoldenSnapshots: what a release wrote into the log leads to the same state, and to the same rolling
+// hash of results and events, in every later one.
+func TestApply_leadsToTheGoldenSnapshots(t *testing.T) {
+	for name, lines := range goldenStates {
+		want := goldenFile(t, name+".bin", func() []byte { return written(t, goldenMachine(t, lines).Snapshot()) })
+		if got := written(t, goldenMachine(t, lines).Snapshot()); !bytes.Equal(got, want) {
+			t.Errorf("%s: the same entries lead to another state", name)
+		}
 	}
-	b := goldenFile(t, "snapshot.bin", func() []byte { return written(t, build().Snapshot()) })
-	want := strings.TrimSpace(string(goldenFile(t, "snapshot.hash", func() []byte {
-		hash := build().Hash()
+}
+
+// TestRestore_opensGoldenSnapshot restores the snapshots of each form to the hashes that they had.
+func TestRestore_opensGoldenSnapshot(t *testing.T) {
+	for name, lines := range goldenStates {
+		t.Run(name, func(t *testing.T) { restoreGolden(t, name, lines) })
+	}
+}
+
+func restoreGolden(t *testing.T, name, lines string) {
+	b := goldenFile(t, name+".bin", func() []byte { return written(t, goldenMachine(t, lines).Snapshot()) })
+	want := strings.TrimSpace(string(goldenFile(t, name+".hash", func() []byte {
+		hash := goldenMachine(t, lines).Hash()
 		return []byte(hex.EncodeToString(hash[:]) + "\n")
 	})))
 	m, err := lockcore.Restore(bytes.NewReader(b))

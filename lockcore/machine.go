@@ -28,6 +28,7 @@ type Machine struct {
 	dropped *btree.Map[string, droppedSlug] // slugs that are gone
 
 	entryEpoch Epoch       // stamped on the entry applied last; not of the state
+	salt       [16]byte    // of the entry applied last; not of the state
 	divergence *Divergence // nil: none; not of the state
 
 	// of the entry being applied
@@ -52,7 +53,7 @@ func (m *Machine) Apply(index uint64, entry []byte) ([]Result, []Event) {
 	if index <= m.index {
 		panic(fmt.Sprintf("lockcore: entry %d after entry %d", index, m.index))
 	}
-	m.index, m.entryEpoch, m.wallMS, m.events = index, e.Epoch, e.WallMS, nil
+	m.index, m.entryEpoch, m.salt, m.wallMS, m.events = index, e.Epoch, e.Salt, e.WallMS, nil
 	if e.Epoch == m.epoch {
 		m.clockMS = max(m.clockMS, e.ClockMS)
 	}
@@ -122,6 +123,8 @@ func (m *Machine) tenantCommand(c Command) Result {
 		return m.forgetSession(t, c)
 	case Extend:
 		return m.extend(t, c)
+	case ReportGuard:
+		return m.reportGuard(t, c)
 	}
 	panic(fmt.Sprintf("lockcore: entry %d: command kind %d", m.index, c.kind()))
 }
@@ -152,6 +155,8 @@ func TenantOf(c Command) TenantID {
 	case ForgetSession:
 		return c.Tenant
 	case Extend:
+		return c.Tenant
+	case ReportGuard:
 		return c.Tenant
 	}
 	return ""
@@ -239,6 +244,9 @@ func (e Event) appendTo(b []byte) []byte {
 	for _, s := range [...]string{string(e.Tenant), string(e.Class), string(e.Key), e.Holder, e.APIKey, e.By, e.Note} {
 		b = appendUint(b, uint64(len(s)))
 		b = append(b, s...)
+	}
+	if e.Kind >= EventGuardReported { // fields that came later: the hash over older kinds stays what it was
+		b = appendUint(b, e.Count, uint64(e.Highest), uint64(e.SeenMS))
 	}
 	return b
 }

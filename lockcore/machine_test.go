@@ -244,7 +244,7 @@ func TestNames_areAllKnown(t *testing.T) {
 			t.Errorf("outcome %d has no name", o)
 		}
 	}
-	for k := lockcore.EventEpochAdvanced; k <= lockcore.EventLevelRaised; k++ {
+	for k := lockcore.EventEpochAdvanced; k <= lockcore.EventFenced; k++ {
 		if s := k.String(); s == "unknown" || s == "" {
 			t.Errorf("event kind %d has no name", k)
 		}

@@ -92,6 +92,9 @@ func assertCoverage(t *testing.T, all lockcoretest.Tally) {
 	if got, want := all.Shed, 10*reasonTimesMin; got < want {
 		t.Errorf("forgot %d ends for a quota, want %d", got, want)
 	}
+	if got := all.Fenced; got < reasonTimesMin {
+		t.Errorf("guards fenced %d times, want %d", got, reasonTimesMin)
+	}
 	if all.Restores < 100 {
 		t.Errorf("restored %d snapshots, want 100", all.Restores)
 	}

@@ -26,6 +26,8 @@ const (
 	frameKey         = 6
 	frameDroppedSlug = 7
 	frameEnd         = 8
+	frameGuard       = 9
+	frameReporter    = 10
 )
 
 // ErrInvalidSnapshot is returned by Restore for a stream that is damaged, cut short, of another version, or that
@@ -58,6 +60,11 @@ type snapshotKey struct {
 	DelayToken Token     `cbor:"4,keyasint,omitempty"`
 	DelayMS    int64     `cbor:"5,keyasint,omitempty"`
 	NextPlace  uint64    `cbor:"6,keyasint"`
+}
+
+type snapshotGuard struct {
+	Class ClassName `cbor:"1,keyasint"`
+	Guard Guard     `cbor:"2,keyasint"`
 }
 
 type snapshotSlug struct {
@@ -133,6 +140,10 @@ func (t *tenant) writeTo(f *frameWriter) {
 		return f.frame(frameKey, snapshotKey{Class: class, Key: key, Holder: k.holder, DelayToken: k.delayToken,
 			DelayMS: k.delayMS, NextPlace: k.nextPlace})
 	})
+	t.guards.Scan(func(class string, g *Guard) bool {
+		return f.frame(frameGuard, snapshotGuard{Class: ClassName(class), Guard: *g})
+	})
+	t.reporters.Scan(func(_ string, r *reporter) bool { return f.frame(frameReporter, r) })
 }
 
 // frameWriter writes length-prefixed records and keeps their digest. It stops at the first error.
@@ -265,6 +276,10 @@ func (d *loader) record(kind byte, body []byte) error {
 		return load(body, d.lease)
 	case frameKey:
 		return load(body, d.key)
+	case frameGuard:
+		return load(body, d.guard)
+	case frameReporter:
+		return load(body, d.reporter)
 	}
 	return errors.New("unknown")
 }
@@ -307,7 +322,9 @@ func (d *loader) tenant(s snapshotTenant) error {
 }
 
 func (d *loader) slug(s snapshotSlug) error {
-	d.t = nil
+	if d.t != nil {
+		d.t, d.last = nil, "" // behind the last tenant, whatever kinds of rows it has
+	}
 	d.m.dropped.Set(string(s.ID), droppedSlug{token: s.Token, revision: s.Revision})
 	return d.follows(frameDroppedSlug, string(s.ID))
 }
@@ -345,6 +362,16 @@ func (d *loader) key(k snapshotKey) error {
 	}
 	d.t.setKey(k.Class, k.Key, row)
 	return d.follows(frameKey, keyName(k.Class, k.Key))
+}
+
+func (d *loader) guard(g snapshotGuard) error {
+	d.t.guards.Set(string(g.Class), &g.Guard)
+	return d.follows(frameGuard, string(g.Class))
+}
+
+func (d *loader) reporter(r reporter) error {
+	d.t.putReporter(&r)
+	return d.follows(frameReporter, string(r.ID[:]))
 }
 
 func (d *loader) finish(r *bufio.Reader, sum, body []byte) (*Machine, error) {

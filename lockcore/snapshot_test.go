@@ -144,7 +144,7 @@ func TestSnapshot_emptyMachine(t *testing.T) {
 
 // TestRestore_refusesRowsThatContradict changes rows of the golden snapshot, and its digest with them.
 func TestRestore_refusesRowsThatContradict(t *testing.T) {
-	frames := framesOf(t, goldenFile(t, "snapshot.bin", nil))
+	frames := framesOf(t, goldenFile(t, "snapshot-guard.bin", nil))
 	off := 1 // of the count of ends: first one more, then one fewer, so that their sum is right
 	for name, b := range map[string][]byte{
 		"more live than there are": changed(t, frames, 4, func(s *lockcore.Session) { s.Live++ }),
@@ -162,6 +162,10 @@ func TestRestore_refusesRowsThatContradict(t *testing.T) {
 		"an end at the floor":  changed(t, frames, 4, func(s *lockcore.Session) { s.Floor = s.High }),
 		"an end with a holder": changed(t, frames, 5, func(l *lockcore.Lease) { l.Holder = "host:1" }),
 		"an end with a key":    changed(t, frames, 5, func(l *lockcore.Lease) { l.APIKey = "key1" }),
+		"a guard of no class":  changed(t, frames, 9, func(g *guardRow) { g.Class += "-x" }),
+		"a count beyond JSON":  changed(t, frames, 9, func(g *guardRow) { g.Guard.Checks = lockcore.CountMax + 1 }),
+		"a report to come":     changed(t, frames, 10, func(r *reporterRow) { r.Index = lockcore.CheckpointEvery + 8 }),
+		"no report":            changed(t, frames, 10, func(r *reporterRow) { r.Sequence = 0 }),
 	} {
 		if _, err := lockcore.Restore(bytes.NewReader(b)); !errors.Is(err, lockcore.ErrInvalidSnapshot) {
 			t.Errorf("%s: got error %v, want ErrInvalidSnapshot", name, err)
@@ -171,6 +175,19 @@ func TestRestore_refusesRowsThatContradict(t *testing.T) {
 		t.Errorf("nothing changed: %v", err)
 	}
 }
+
+// guardRow and reporterRow are the rows of kind 9 and 10.
+type (
+	guardRow struct {
+		Class lockcore.ClassName `cbor:"1,keyasint"`
+		Guard lockcore.Guard     `cbor:"2,keyasint"`
+	}
+	reporterRow struct {
+		ID       lockcore.ReporterID `cbor:"1,keyasint"`
+		Sequence uint64              `cbor:"2,keyasint"`
+		Index    uint64              `cbor:"3,keyasint"`
+	}
+)
 
 // changed is a snapshot of the records, with a change made to each row of one kind.
 func changed[R any](t *testing.T, frames [][]byte, kind byte, change func(*R)) []byte {

@@ -25,6 +25,10 @@ type tenant struct {
 	queue    *btree.Map[string, LeaseID] // by key, then place
 	sessions *btree.Map[SessionKey, *Session]
 
+	guards    *btree.Map[string, *Guard]     // by class
+	reporters *btree.Map[string, *reporter]  // at most ReportersMax
+	idle      *btree.Map[string, ReporterID] // the same, the idlest first
+
 	occupied int // keys with a holder or a lock delay
 	waiting  int
 	ends     int // leases that are remembered and over
@@ -119,6 +123,8 @@ func newTenant(id TenantID, base Token) *tenant {
 		classes: new(btree.Map[string, *Class]), keys: new(btree.Map[string, *keyRow]),
 		leases: new(btree.Map[string, *Lease]), queue: new(btree.Map[string, LeaseID]),
 		sessions: new(btree.Map[SessionKey, *Session]),
+		guards:   new(btree.Map[string, *Guard]), reporters: new(btree.Map[string, *reporter]),
+		idle: new(btree.Map[string, ReporterID]),
 	}
 }
 
@@ -127,6 +133,7 @@ func (t *tenant) capture() *tenant {
 	c := *t
 	c.classes, c.keys, c.leases = t.classes.Copy(), t.keys.Copy(), t.leases.Copy()
 	c.queue, c.sessions = t.queue.Copy(), t.sessions.Copy()
+	c.guards, c.reporters, c.idle = t.guards.Copy(), t.reporters.Copy(), t.idle.Copy()
 	return &c
 }
 

@@ -13,6 +13,9 @@ func (m *Machine) Epoch() Epoch { return m.epoch }
 // EntryEpoch is the epoch that the entry applied last was proposed under. It is not part of the state.
 func (m *Machine) EntryEpoch() Epoch { return m.entryEpoch }
 
+// Salt is the salt of the entry applied last, zeros if it had none. It is not part of the state.
+func (m *Machine) Salt() [16]byte { return m.salt }
+
 // Level is the level of command kinds in force.
 func (m *Machine) Level() uint16 { return m.level }
 
@@ -89,6 +92,19 @@ func (m *Machine) Classes(id TenantID) []*Class {
 		return nil
 	}
 	return t.classes.Values()
+}
+
+// Guard reports what the guards of a class have told; false: nothing yet. It outlives the class's retirement.
+func (m *Machine) Guard(id TenantID, class ClassName) (Guard, bool) {
+	t, ok := m.tenants.Get(string(id))
+	if !ok {
+		return Guard{}, false
+	}
+	g, ok := t.guards.Get(string(class))
+	if !ok {
+		return Guard{}, false
+	}
+	return *g, true
 }
 
 // Lease finds a lease request by its id: live, or remembered by its session.

@@ -14,6 +14,9 @@ const (
 	// UrgentMax is where a tenant's line takes no more releases and session ends. Extensions, at most one for each lease,
 	// are taken beyond it.
 	UrgentMax = 4 * HeartbeatMax
+	// ProposedMax bounds the marks and guard reports of one tenant, given to Leader.Propose, that wait for their turn. They
+	// have a bound of their own, so that no flood of them keeps the tenant's acquires and releases out.
+	ProposedMax = 1024
 )
 
 // pending is a command that waits for its turn, or is in the entry under way.
@@ -22,6 +25,7 @@ type pending struct {
 	bytes   int                                                             // encoded size, or more where it makes more work than its size tells
 	sent    func()                                                          // its entry is being proposed; nil: nobody cares
 	done    func(result lockcore.Result, proposed time.Duration, err error) // nil: nobody asks
+	given   bool                                                            // by Leader.Propose, and counted
 }
 
 // batcher gathers commands while an entry is under way; the next entry takes them, from each tenant in turn.
@@ -38,6 +42,7 @@ type lane struct {
 	tenant lockcore.TenantID
 	urgent queue
 	normal queue
+	given  int // of both
 }
 
 // full reports whether a tenant's line takes no more commands of callers. What the leader itself proposes is bounded by
@@ -53,6 +58,12 @@ func (b *batcher) full(tenant lockcore.TenantID, urgent bool) bool {
 	return l.normal.len() >= PendingMax
 }
 
+// fullOfGiven reports whether a tenant's line takes no more of what Leader.Propose is given.
+func (b *batcher) fullOfGiven(tenant lockcore.TenantID) bool {
+	l := b.lanes[tenant]
+	return l != nil && l.given >= ProposedMax
+}
+
 func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) {
 	l := b.lanes[tenant]
 	if l == nil {
@@ -63,6 +74,9 @@ func (b *batcher) put(tenant lockcore.TenantID, urgent bool, p pending) {
 		b.order = append(b.order, l)
 	}
 	p.bytes += commandBytes(p.command)
+	if p.given {
+		l.given++
+	}
 	if urgent {
 		l.urgent.push(p)
 	} else {
@@ -86,6 +100,9 @@ func (b *batcher) take() []pending {
 			p := q.pop()
 			bytes += p.bytes
 			batch = append(batch, p)
+			if p.given {
+				l.given--
+			}
 		}
 		b.order = b.order[1:]
 		if l.urgent.len()+l.normal.len() > 0 {
@@ -129,7 +146,7 @@ func (q *queue) pop() pending {
 
 // commandBytes estimates an encoded command from above, without encoding it.
 func commandBytes(c lockcore.Command) int {
-	const frame = 256
+	const frame, rejection = 256, 48
 	switch c := c.(type) {
 	case lockcore.Acquire:
 		return frame + len(c.Key) + len(c.Holder)
@@ -139,6 +156,8 @@ func commandBytes(c lockcore.Command) int {
 		return frame + len(c.By) + len(c.Note)
 	case lockcore.EndDelay:
 		return frame + len(c.Key)
+	case lockcore.ReportGuard:
+		return frame + len(c.Key) + rejection*len(c.Rejections)
 	}
 	return frame
 }

@@ -35,8 +35,9 @@ type Config struct {
 	Log     Log
 	Net     Net
 	Clock   Clock
-	WallMS  func() int64   // wall clock, milliseconds since the Unix epoch, for people
-	Jitter  func() float64 // from 0, below 1: spreads what would otherwise fall due together
+	WallMS  func() int64    // wall clock, milliseconds since the Unix epoch, for people
+	Jitter  func() float64  // from 0, below 1: spreads what would otherwise fall due together
+	Salt    func() [16]byte // random and secret, another one for each entry: see lockcore.Entry
 }
 
 const (
@@ -58,6 +59,7 @@ type Leader struct {
 	clock   Clock
 	wallMS  func() int64
 	jitter  func() float64
+	salt    func() [16]byte
 	node    string
 
 	state     phase
@@ -103,7 +105,7 @@ func (r ref) compare(o ref) int {
 // New makes a leader that has not begun.
 func New(c Config) *Leader {
 	return &Leader{
-		machine: c.Machine, log: c.Log, clock: c.Clock, wallMS: c.WallMS, jitter: c.Jitter, node: c.Node,
+		machine: c.Machine, log: c.Log, clock: c.Clock, wallMS: c.WallMS, jitter: c.Jitter, salt: c.Salt, node: c.Node,
 		rounds:   rounds{net: c.Net},
 		batcher:  batcher{lanes: map[lockcore.TenantID]*lane{}},
 		holdings: map[ref]*holding{}, waits: map[ref]*wait{}, sessions: map[sessionRef]*activity{},
@@ -113,7 +115,8 @@ func New(c Config) *Leader {
 // Begin proposes the epoch entry. Nothing is answered before Ready.
 func (l *Leader) Begin() {
 	l.state, l.begun = phaseBeginning, l.clock.Now()
-	entry, err := lockcore.Entry{WallMS: l.wallMS(), Commands: []lockcore.Command{lockcore.AdvanceEpoch{Node: l.node}}}.Encode()
+	entry, err := lockcore.Entry{WallMS: l.wallMS(), Salt: l.salt(),
+		Commands: []lockcore.Command{lockcore.AdvanceEpoch{Node: l.node}}}.Encode()
 	if err != nil {
 		panic("leader: the epoch entry cannot be encoded: " + err.Error())
 	}
@@ -259,19 +262,31 @@ func (l *Leader) NextStep() (time.Duration, bool) {
 	return l.alarms.next()
 }
 
-// Propose puts a command of the platform's own (a tenant, a class, a mark) into the next entry. done may be nil.
+// Propose puts a command into the next entry: one of the platform's own (a tenant, a class), a mark that ends a hold, or a
+// guard's report. The latter two wait in their tenant's line, the mark before what begins something, and are
+// ErrOverloaded when ProposedMax of them wait there. done may be nil. Other errors: ErrNotLeader, ErrUnknownOutcome; to
+// repeat a mark after that one is harmless, since it names the grant's token.
 func (l *Leader) Propose(c lockcore.Command, done func(lockcore.Result, error)) {
-	if l.state != phaseReady {
-		if done != nil {
-			done(lockcore.Result{}, ErrNotLeader)
-		}
+	if done == nil {
+		done = func(lockcore.Result, error) {}
+	}
+	p := pending{command: c, done: func(r lockcore.Result, _ time.Duration, err error) { done(r, err) }}
+	tenant, urgent := lockcore.TenantID(""), true
+	switch c := c.(type) {
+	case lockcore.MarkEnding:
+		tenant, p.given = c.Tenant, true
+	case lockcore.ReportGuard:
+		tenant, urgent, p.given = c.Tenant, false, true
+	}
+	switch {
+	case l.state != phaseReady:
+		done(lockcore.Result{}, ErrNotLeader)
+		return
+	case p.given && l.batcher.fullOfGiven(tenant):
+		done(lockcore.Result{}, ErrOverloaded)
 		return
 	}
-	l.propose("", true, c, func(r lockcore.Result, _ time.Duration, err error) {
-		if done != nil {
-			done(r, err)
-		}
-	})
+	l.batcher.put(tenant, urgent, p)
 	l.flush()
 }
 
@@ -320,7 +335,7 @@ func (l *Leader) send(batch []pending) {
 }
 
 func (l *Leader) encode(batch []pending, now time.Duration) ([]byte, error) {
-	entry := lockcore.Entry{Epoch: l.epoch, ClockMS: l.leaseClock(now), WallMS: l.wallMS()}
+	entry := lockcore.Entry{Epoch: l.epoch, ClockMS: l.leaseClock(now), WallMS: l.wallMS(), Salt: l.salt()}
 	for _, p := range batch {
 		entry.Commands = append(entry.Commands, p.command)
 	}

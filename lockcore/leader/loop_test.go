@@ -49,7 +49,8 @@ func newLoop(tb testing.TB) *loop {
 	tb.Helper()
 	l := &loop{machine: lockcore.New()}
 	l.leader = New(Config{Node: "a", Machine: l.machine, Log: l, Net: l, Clock: l,
-		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 }})
+		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 },
+		Salt: func() [16]byte { return [16]byte{1} }})
 	l.leader.Begin()
 	l.run()
 	quotas := lockcore.Quotas{Keys: 1_000_000, Leases: 1_000_000, Waiters: 1_000_000, Sessions: 1_000_000,
@@ -169,7 +170,8 @@ func TestNewerEpochApplied_endsTheLeadershipBeforeItIsToldSo(t *testing.T) {
 func TestEpochEntry_overtakenByANewerEpoch_beginsNothing(t *testing.T) {
 	l := &loop{machine: lockcore.New()}
 	l.leader = New(Config{Node: "a", Machine: l.machine, Log: l, Net: l, Clock: l,
-		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 }})
+		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 },
+		Salt: func() [16]byte { return [16]byte{1} }})
 	l.leader.Begin()
 	l.index++
 	results, _ := l.machine.Apply(l.index, l.entries[0])
@@ -183,7 +185,8 @@ func TestEpochEntry_overtakenByANewerEpoch_beginsNothing(t *testing.T) {
 func TestEpochEntry_ofALeadershipThatFailed_beginsNothing(t *testing.T) {
 	l := &loop{machine: lockcore.New()}
 	l.leader = New(Config{Node: "a", Machine: l.machine, Log: l, Net: l, Clock: l,
-		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 }})
+		WallMS: func() int64 { return 0 }, Jitter: func() float64 { return 0 },
+		Salt: func() [16]byte { return [16]byte{1} }})
 	l.leader.Begin()
 	l.leader.Failed(errors.New("leadership lost"))
 	l.run()

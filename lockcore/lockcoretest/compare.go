@@ -23,6 +23,9 @@ func (m *Model) CompareTenant(machine *lockcore.Machine, id lockcore.TenantID) e
 		if got, ok := machine.Class(id, name); !ok || *got != *want {
 			return fmt.Errorf("%w: class %s/%s is %+v, want %+v", ErrModel, id, name, got, *want)
 		}
+		if err := m.CompareGuard(machine, id, name); err != nil {
+			return err
+		}
 	}
 	if got := len(machine.Classes(id)); got != len(t.classes) {
 		return fmt.Errorf("%w: %s has %d classes, want %d", ErrModel, id, got, len(t.classes))

@@ -1,6 +1,7 @@
 package lockcoretest
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 
@@ -41,6 +42,7 @@ type pool struct {
 	waiting  []request
 	past     []request // ended, refused or only drawn: newest last, at most pastMax
 	delays   []request
+	reported map[uint16]uint64 // last sequence drawn, by reporter number
 }
 
 type request struct {
@@ -53,6 +55,7 @@ type request struct {
 const (
 	pastMax       = 64
 	sessionsDrawn = 48
+	reportersMax  = 6
 	otherOwner    = "mallory"
 )
 
@@ -65,7 +68,8 @@ const undeclared lockcore.ClassName = "undeclared"
 func NewGenerator(s Shape) *Generator {
 	g := &Generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 0x5741)), wallMS: 1_700_000_000_000}
 	for _, id := range []lockcore.TenantID{"acme", "birch", "cedar", "delta"}[:s.Tenants] {
-		g.pools = append(g.pools, &pool{id: id, versions: map[lockcore.ClassName]uint64{}, sequence: map[uint16]uint64{}})
+		g.pools = append(g.pools, &pool{id: id, versions: map[lockcore.ClassName]uint64{}, sequence: map[uint16]uint64{},
+			reported: map[uint16]uint64{}})
 	}
 	return g
 }
@@ -79,6 +83,7 @@ func (g *Generator) Next() (uint64, lockcore.Entry) {
 	}
 	g.wallMS += 5
 	e := lockcore.Entry{Epoch: g.epoch, ClockMS: g.clockMS, WallMS: g.wallMS}
+	binary.BigEndian.PutUint64(e.Salt[8:], g.index)
 	if g.epoch == 0 || g.chance(200) {
 		if g.epoch > 0 || g.chance(2) {
 			e.Commands = []lockcore.Command{lockcore.AdvanceEpoch{Node: "n1"}}

@@ -28,6 +28,7 @@ var draws = []draw{
 	{20, (*Generator).putClass},
 	{5, (*Generator).retireClass},
 	{15, (*Generator).partition},
+	{25, (*Generator).reportGuard},
 }
 
 var drawWeights = weightsOf(draws)
@@ -308,6 +309,53 @@ func (g *Generator) retireClass(p *pool) lockcore.Command {
 		c.Version++
 	}
 	return c
+}
+
+// reportGuard draws a guard's report: mostly the reporter's next, now and then one again, one before, or one after a gap.
+func (g *Generator) reportGuard(p *pool) lockcore.Command {
+	reporter := uint16(1 + g.r.IntN(reportersMax))
+	c := lockcore.ReportGuard{Tenant: p.id, Class: pick(g, classNames), Key: g.key(), Reporter: ReporterNumber(reporter),
+		Sequence: p.reported[reporter] + 1, Checks: uint64(g.r.IntN(5)), APIKey: "key1"}
+	switch g.weighted([]int{12, 3, 1, 2}) {
+	case 1:
+		c.Sequence -= min(c.Sequence-1, 1)
+	case 2:
+		c.Sequence = 1 + g.r.Uint64N(c.Sequence)
+	case 3:
+		c.Sequence += 1 + g.r.Uint64N(9)
+	}
+	p.reported[reporter] = max(p.reported[reporter], c.Sequence)
+	for range g.r.IntN(3) {
+		token := lockcore.Token(g.r.IntN(40))
+		c.Rejections = append(c.Rejections, lockcore.Rejection{Token: token, Highest: token + 1 + lockcore.Token(g.r.IntN(3)),
+			Count: 1 + g.r.Uint64N(4), AtMS: g.wallMS - int64(g.r.IntN(1000))})
+	}
+	if g.chance(20) {
+		g.corruptReport(&c)
+	}
+	return c
+}
+
+// corruptReport puts one value out of its range, or to its end.
+func (g *Generator) corruptReport(c *lockcore.ReportGuard) {
+	switch g.r.IntN(8) {
+	case 0:
+		c.Reporter = lockcore.ReporterID{}
+	case 1:
+		c.Sequence = 0
+	case 2:
+		c.Class = undeclared
+	case 3:
+		c.Key = "line\nbreak"
+	case 4:
+		c.Checks = lockcore.CountMax + g.r.Uint64N(2)
+	case 5:
+		c.Rejections = make([]lockcore.Rejection, lockcore.RejectionsMax+1)
+	case 6:
+		c.Rejections = []lockcore.Rejection{{Token: 5, Highest: 5 + lockcore.Token(g.r.IntN(2)), Count: 1}}
+	case 7:
+		c.Rejections = []lockcore.Rejection{{Token: 5, Highest: 6, Count: g.r.Uint64N(2) * lockcore.CountMax}}
+	}
 }
 
 // partition draws a command of no tenant.

@@ -88,8 +88,19 @@ func formatLeaseCommand(c lockcore.Command) string {
 		return say("forget-session", string(c.Tenant), sessionName(c.Session)).String()
 	case lockcore.Extend:
 		return say("extend", string(c.Tenant), leaseName(c.Lease)).number("token", uint64(c.Token), 0).String()
+	case lockcore.ReportGuard:
+		return formatReport(c)
 	}
 	return fmt.Sprintf("# %T has no line", c)
+}
+
+func formatReport(c lockcore.ReportGuard) string {
+	l := say("report-guard", string(c.Tenant), string(c.Class), string(c.Key), reporterName(c.Reporter)).
+		number("sequence", c.Sequence, 1).number("checks", c.Checks, 0).text("api-key", c.APIKey, "")
+	for _, r := range c.Rejections {
+		fmt.Fprintf(&l.b, " %d<%d*%d@%d", r.Token, r.Highest, r.Count, r.AtMS)
+	}
+	return l.String()
 }
 
 func formatClass(p lockcore.PutClass) string {
@@ -172,8 +183,30 @@ func (w *words) leaseCommand(verb string) lockcore.Command {
 		return lockcore.ForgetSession{Tenant: w.tenant(), Session: w.session()}
 	case "extend":
 		return lockcore.Extend{Tenant: w.tenant(), Lease: w.lease(), Token: w.token()}
+	case "report-guard":
+		return w.report()
 	}
 	return nil
+}
+
+func (w *words) report() lockcore.Command {
+	c := lockcore.ReportGuard{Tenant: w.tenant(), Class: w.class(), Key: w.key(), Reporter: w.reporter(),
+		Sequence: w.number("sequence", 1), Checks: w.number("checks", 0), APIKey: w.take("api-key", "")}
+	for len(w.bare) > 0 {
+		c.Rejections = append(c.Rejections, w.rejection())
+	}
+	return c
+}
+
+// rejection reads <token>"<"<highest>"*"<count>"@"<milliseconds>.
+func (w *words) rejection() (r lockcore.Rejection) {
+	s := w.next()
+	_, err := fmt.Sscanf(s, "%d<%d*%d@%d", &r.Token, &r.Highest, &r.Count, &r.AtMS)
+	w.check(err)
+	if again := fmt.Sprintf("%d<%d*%d@%d", r.Token, r.Highest, r.Count, r.AtMS); err == nil && again != s {
+		w.fail("a rejection is token<highest*count@milliseconds")
+	}
+	return r
 }
 
 func (w *words) putTenant() lockcore.Command {

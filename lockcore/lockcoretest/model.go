@@ -14,6 +14,7 @@ import (
 type Model struct {
 	epoch        lockcore.Epoch
 	clockMS      int64
+	wallMS       int64 // of the entry under way
 	lastIndex    uint64
 	checkpointAt uint64 // index of the last checkpoint passed
 	tenants      map[lockcore.TenantID]*modelTenant
@@ -35,6 +36,8 @@ type modelTenant struct {
 	classes   map[lockcore.ClassName]*lockcore.Class
 	locks     map[lockName]*modelLock
 	sessions  map[lockcore.SessionID]*modelSession
+	guards    map[lockcore.ClassName]lockcore.Guard
+	reporters map[lockcore.ReporterID]modelReporter
 }
 
 type lockName struct {
@@ -82,9 +85,10 @@ func (m *Model) Apply(index uint64, e lockcore.Entry) []lockcore.Result {
 	if e.Epoch == m.epoch && e.ClockMS > m.clockMS {
 		m.clockMS = e.ClockMS
 	}
+	m.wallMS = e.WallMS
 	var results []lockcore.Result
 	for _, c := range e.Commands {
-		results = append(results, m.command(e.Epoch, c))
+		results = append(results, m.command(index, e.Epoch, c))
 	}
 	if index/10_000 > m.lastIndex/10_000 {
 		m.checkpointAt = index
@@ -93,7 +97,7 @@ func (m *Model) Apply(index uint64, e lockcore.Entry) []lockcore.Result {
 	return results
 }
 
-func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Result {
+func (m *Model) command(index uint64, epoch lockcore.Epoch, c lockcore.Command) lockcore.Result {
 	if _, ok := c.(lockcore.AdvanceEpoch); ok {
 		m.epoch++
 		return lockcore.Result{Outcome: lockcore.Done, Epoch: m.epoch}
@@ -123,7 +127,7 @@ func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Resul
 	if t == nil {
 		return refused(lockcore.RefusedUnknown)
 	}
-	r := m.tenantCommand(t, c)
+	r := m.tenantCommand(index, t, c)
 	if t.dropped && t.occupied() == 0 && t.waiting() == 0 {
 		delete(m.tenants, id)
 		m.gone[id] = modelGone{t.lastToken, t.revision}
@@ -131,7 +135,7 @@ func (m *Model) command(epoch lockcore.Epoch, c lockcore.Command) lockcore.Resul
 	return r
 }
 
-func (m *Model) tenantCommand(t *modelTenant, c lockcore.Command) lockcore.Result {
+func (m *Model) tenantCommand(index uint64, t *modelTenant, c lockcore.Command) lockcore.Result {
 	switch c := c.(type) {
 	case lockcore.DropTenant:
 		if t.revision > c.Revision {
@@ -163,6 +167,8 @@ func (m *Model) tenantCommand(t *modelTenant, c lockcore.Command) lockcore.Resul
 		return t.forgetSession(c.Session)
 	case lockcore.Extend:
 		return m.extend(t, c)
+	case lockcore.ReportGuard:
+		return m.reportGuard(index, t, c)
 	}
 	panic("the model does not know this command")
 }
@@ -198,6 +204,8 @@ func TenantOf(c lockcore.Command) lockcore.TenantID {
 		return c.Tenant
 	case lockcore.Extend:
 		return c.Tenant
+	case lockcore.ReportGuard:
+		return c.Tenant
 	}
 	return ""
 }
@@ -231,6 +239,8 @@ func (m *Model) putTenant(c lockcore.PutTenant) lockcore.Result {
 			classes:   map[lockcore.ClassName]*lockcore.Class{},
 			locks:     map[lockName]*modelLock{},
 			sessions:  map[lockcore.SessionID]*modelSession{},
+			guards:    map[lockcore.ClassName]lockcore.Guard{},
+			reporters: map[lockcore.ReporterID]modelReporter{},
 		}
 		m.tenants[c.Tenant] = t
 		delete(m.gone, c.Tenant)

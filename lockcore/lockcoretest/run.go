@@ -27,13 +27,14 @@ type Tally struct {
 	Reasons           map[lockcore.Reason]int // of results, and of the events that end holds and waits
 	Restores          int
 	Shed              int // ends forgotten for a quota of ends
+	Fenced            int // stale tokens that guards reported
 }
 
 // Add takes another tally in.
 func (t *Tally) Add(o Tally) {
 	t.init()
 	t.Entries, t.Commands, t.Restores = t.Entries+o.Entries, t.Commands+o.Commands, t.Restores+o.Restores
-	t.Shed += o.Shed
+	t.Shed, t.Fenced = t.Shed+o.Shed, t.Fenced+o.Fenced
 	for k, n := range o.Outcomes {
 		t.Outcomes[k] += n
 	}
@@ -62,6 +63,8 @@ func (t *Tally) count(results []lockcore.Result, events []lockcore.Event) {
 		switch e.Kind {
 		case lockcore.EventEnded, lockcore.EventLeft:
 			t.Reasons[e.Reason]++
+		case lockcore.EventFenced:
+			t.Fenced++
 		}
 	}
 }
@@ -173,6 +176,9 @@ func (t *Trial) checkTouched(e lockcore.Entry, c lockcore.Command, counts bool) 
 		if err := errors.Join(t.model.CompareCounts(t.machine, id), t.ledger.Quotas(t.machine, e, id)); err != nil {
 			return err
 		}
+	}
+	if r, ok := c.(lockcore.ReportGuard); ok {
+		return t.model.CompareGuard(t.machine, id, r.Class)
 	}
 	if lease == (lockcore.LeaseID{}) {
 		return nil

@@ -187,7 +187,8 @@ func FormatEvent(e lockcore.Event) string {
 		l.b.WriteString(" " + e.Reason.String())
 	}
 	return l.number("token", uint64(e.Token), 0).number("epoch", uint64(e.Epoch), 0).
-		number("version", e.Version, 0).text("by", e.By, "").text("note", e.Note, "").String()
+		number("version", e.Version, 0).text("by", e.By, "").text("note", e.Note, "").
+		number("count", e.Count, 0).number("highest", uint64(e.Highest), 0).number("seen", uint64(e.SeenMS), 0).String()
 }
 
 func formatLock(m *lockcore.Machine, at lockOf) string {

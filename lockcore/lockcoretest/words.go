@@ -35,6 +35,19 @@ func LeaseNumber(session uint16, sequence uint64) lockcore.LeaseID {
 	return lockcore.LeaseID{Session: SessionNumber(session), Sequence: sequence}
 }
 
+// ReporterNumber is the reporter that transcripts call g<n>.
+func ReporterNumber(n uint16) lockcore.ReporterID {
+	return lockcore.ReporterID{14: byte(n >> 8), 15: byte(n)}
+}
+
+// reporterName spells a reporter: the small ones that tests draw as g0 to g65535, others in full.
+func reporterName(id lockcore.ReporterID) string {
+	if n := uint16(id[14])<<8 | uint16(id[15]); id == ReporterNumber(n) {
+		return "g" + strconv.Itoa(int(n))
+	}
+	return hex.EncodeToString(id[:])
+}
+
 func leaseName(id lockcore.LeaseID) string {
 	return sessionName(id.Session) + "." + strconv.FormatUint(id.Sequence, 10)
 }
@@ -216,6 +229,21 @@ func (w *words) lease() lockcore.LeaseID {
 	id, err := parseLease(w.next())
 	w.check(err)
 	return id
+}
+
+func (w *words) reporter() (id lockcore.ReporterID) {
+	s := w.next()
+	if digits, ok := strings.CutPrefix(s, "g"); ok {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		w.check(err)
+		return ReporterNumber(uint16(n))
+	}
+	b, err := hex.DecodeString(s)
+	if w.check(err); len(b) != len(id) {
+		w.fail("a reporter is 32 hexadecimal digits")
+		return id
+	}
+	return lockcore.ReporterID(b)
 }
 
 func (w *words) hash(name string) (h [32]byte) {

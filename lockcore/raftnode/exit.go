@@ -28,7 +28,7 @@ func ExitOnFailure(dir string, logger *slog.Logger, exit func(status int)) func(
 			told := make(chan struct{})
 			go func() { // a hung disk must not keep the process alive; neither must a blocked log
 				defer close(told)
-				logger.Error("stopping: the node cannot trust its storage or its own progress", "error", cause)
+				logger.Error("stopping: the node cannot trust its storage or its own progress", "error", cause, "remedy", remedy(cause))
 				if err := markNeedsCheck(dir, cause); err != nil {
 					logger.Error("cannot mark the data directory", "error", err)
 				}

@@ -1,10 +1,10 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -32,16 +32,25 @@ type MachineSnapshot interface {
 // ErrApplyHung: the machine has been at one entry for longer than the limit, and with it the whole group.
 var ErrApplyHung = errors.New("state machine hangs")
 
-// installsMax restores in a row, without an entry applied between them, are a loop that only a restart breaks.
-const installsMax = 3
+const (
+	// installsMax restores of the same snapshot in a row, without an entry applied between them, are a loop that only a
+	// restart breaks.
+	installsMax = 3
+	// snapshotGateWait bounds how long a snapshot waits for its gate. A captured state keeps the rows of its moment alive.
+	snapshotGateWait = time.Minute
+)
 
-// fsm is the machine as Raft wants it.
+// fsm is the machine as Raft wants it. Raft calls its methods one at a time.
 type fsm struct {
-	machine  Machine
-	limit    time.Duration
-	fatal    func(error)
-	stuck    func() // called when snapshots are installed in a loop
-	restores atomic.Int32
+	machine Machine
+	limit   time.Duration
+	fatal   func(error)
+	stuck   func()                   // called when a snapshot is installed in a loop
+	gate    func(index uint64) error // may wait; nil: none
+
+	at       uint64     // index of the entry or snapshot that the machine was given last
+	restored snapshotID // the snapshot restored last
+	restores int        // how often in a row
 }
 
 var _ raft.FSM = (*fsm)(nil)
@@ -52,7 +61,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 		f.fatal(fmt.Errorf("apply entry %d: %w: no end after %v", entry.Index, ErrApplyHung, f.limit))
 	})
 	defer watchdog.Stop()
-	f.restores.Store(0)
+	f.at, f.restores = entry.Index, 0
 	return f.machine.Apply(entry.Index, entry.Term, entry.Data)
 }
 
@@ -62,27 +71,39 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot state machine: %w", err)
 	}
-	return fsmSnapshot{s}, nil
+	return fsmSnapshot{MachineSnapshot: s, index: f.at, gate: f.gate}, nil
 }
 
 // Restore replaces the machine's state.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
-	if f.restores.Add(1) == installsMax {
+	id := snapshotIDOf(r)
+	if id != f.restored {
+		f.restored, f.restores = id, 0
+	}
+	if f.restores++; f.restores == installsMax {
 		f.stuck()
 	}
 	if err := f.machine.Restore(r); err != nil {
 		return fmt.Errorf("restore state machine: %w", err)
 	}
+	f.at = id.index
 	return nil
 }
 
 type fsmSnapshot struct {
 	MachineSnapshot
+	index uint64                   // of the entry that the machine had been given last
+	gate  func(index uint64) error // nil: none
 }
 
-// Persist writes the snapshot into Raft's sink, which keeps it only if all of it was written.
+// Persist writes the snapshot, once its gate is open, into Raft's sink, which keeps it only if all of it was written.
 func (s fsmSnapshot) Persist(sink raft.SnapshotSink) error {
+	if s.gate != nil {
+		if err := s.gate(s.index); err != nil {
+			return errors.Join(fmt.Errorf("snapshot at %d must wait: %w", s.index, err), sink.Cancel())
+		}
+	}
 	if _, err := s.WriteTo(sink); err != nil {
 		return errors.Join(fmt.Errorf("write snapshot: %w", err), sink.Cancel())
 	}
@@ -90,4 +111,45 @@ func (s fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 		return fmt.Errorf("keep snapshot: %w", err)
 	}
 	return nil
+}
+
+// passGate asks a gate, no longer than wait.
+func passGate(ctx context.Context, gate func(context.Context, uint64) error, wait time.Duration, index uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return gate(ctx, index)
+}
+
+// snapshotID tells snapshots of a group apart. The zero value is none.
+type snapshotID struct{ index, term uint64 }
+
+// namedSnapshots is a snapshot store whose streams say which snapshot they are of: Raft hands the machine the stream alone.
+type namedSnapshots struct{ raft.SnapshotStore }
+
+// Open opens a snapshot.
+func (n namedSnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, content, err := n.SnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return meta, namedStream{content, snapshotID{index: meta.Index, term: meta.Term}}, nil
+}
+
+type namedStream struct {
+	io.ReadCloser
+	id snapshotID
+}
+
+// snapshotIDOf says of which snapshot a stream is that Raft opened, and wrapped.
+func snapshotIDOf(r io.ReadCloser) snapshotID {
+	for {
+		switch s := r.(type) {
+		case namedStream:
+			return s.id
+		case raft.ReadCloserWrapper:
+			r = s.WrappedReadCloser()
+		default:
+			return snapshotID{}
+		}
+	}
 }

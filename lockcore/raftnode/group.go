@@ -40,8 +40,16 @@ type GroupConfig struct {
 	// Fatal is called at the first error after which the node must not go on: storage, a hung write, a hung machine. In
 	// production it does not return (ExitOnFailure).
 	Fatal func(error)
-	// Gate, optional, returns the highest log index that may be removed because a snapshot covers it.
-	Gate func(first, last uint64) uint64
+	// Gate, optional, is asked before entries first..last are removed from the front of the log because a snapshot covers
+	// them, and returns the highest index that may go: below first, none. What it keeps is asked for again after the next
+	// snapshot. bytes is what the log takes now, as LogBytes tells: what it would go on taking if nothing went. The gate is
+	// not asked when a follower cuts off the end of its log, which conflicts with the leader's. It must not block.
+	Gate func(first, last uint64, bytes int64) uint64
+	// SnapshotGate, optional, is called before a snapshot is written, beside later calls of the machine's Apply. index is
+	// that of the last entry that the machine had been given; those up to it may go from the log once it returns nil. An error
+	// fails this snapshot; Raft takes another later. It must return when ctx ends, after a minute at the latest or with
+	// the life of the group.
+	SnapshotGate func(ctx context.Context, index uint64) error
 	// OnLag, optional, is called when this process stood still for longer than the profile's LagLimit while the node
 	// led the group. By default the group is restarted, which gives the leadership up.
 	OnLag func(lag time.Duration)
@@ -109,6 +117,29 @@ func (g *Group) Machine() Machine {
 		return l.machine
 	}
 	return nil
+}
+
+// LogBytes estimates the bytes that the log takes on this node's disk: the pages of its file that are in use or were
+// allotted in advance, Bolt's own and the few stable records included, so at most some 16 MiB too many. 0 while the group
+// restarts and after Stop.
+func (g *Group) LogBytes() int64 {
+	if l := g.live.Load(); l != nil {
+		return l.store.Bytes()
+	}
+	return 0
+}
+
+// FirstIndex is the oldest entry that this node's log still has; 0 if it is empty, cannot be read, or the group restarts.
+func (g *Group) FirstIndex() uint64 {
+	l := g.live.Load()
+	if l == nil {
+		return 0
+	}
+	first, err := l.store.FirstIndex()
+	if err != nil {
+		return 0
+	}
+	return first
 }
 
 // Leadership yields this node's present leadership and then every change, until ctx ends. A leadership that was lost

@@ -109,8 +109,8 @@ func refuseUsed(dir string) error {
 	return nil
 }
 
-// OpenDataDir reads the identity in dir and checks that it is the expected cluster's and node's.
-// Errors: ErrNoIdentity, ErrForeignData.
+// OpenDataDir reads the identity in dir and checks that it is the expected cluster's and node's, and that the directory
+// and its groups' folders can be written. Errors: ErrNoIdentity, ErrForeignData, ErrCannotWrite.
 func OpenDataDir(dir string, cluster ClusterID, node NodeID) (*DataDir, error) {
 	id, err := readIdentity(dir)
 	if err != nil {
@@ -122,7 +122,11 @@ func OpenDataDir(dir string, cluster ClusterID, node NodeID) (*DataDir, error) {
 	case id.Node != node:
 		return nil, foreign(dir, "node", string(node), string(id.Node))
 	}
-	return &DataDir{path: dir, id: id}, nil
+	d := &DataDir{path: dir, id: id}
+	if err := d.checkRoom(); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // ReadIdentity returns the identity in dir without judging it, for tools that ask whose directory it is.

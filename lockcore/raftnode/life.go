@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,9 +19,10 @@ type life struct {
 	trans    transport
 	machine  Machine
 	notify   chan bool
-	drained  chan struct{} // closed when the notifications have been read
-	inFlight chan struct{} // one per proposal whose outcome is awaited
-	over     chan struct{} // closed when the life ends
+	drained  chan struct{}   // closed when the notifications have been read
+	inFlight chan struct{}   // one per proposal whose outcome is awaited
+	over     <-chan struct{} // closed when the life ends
+	end      func()          // closes over
 }
 
 // begin opens the group and makes it live. turn is held, or nobody else knows the group yet.
@@ -41,7 +43,8 @@ func (g *Group) begin(create bool) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	trans := newTransport(&stream{inbox: box, mux: g.cfg.Mux, group: g.cfg.Group}, g.cfg.Profile, newRaftLogger(g.logs, "raft-transport"))
+	trans := newTransport(&stream{inbox: box, mux: g.cfg.Mux, group: g.cfg.Group}, g.cfg.Profile, g.standing,
+		newRaftLogger(g.logs, "raft-transport"))
 	l, err := g.startRaft(store, snapshots, trans)
 	if err != nil {
 		return errors.Join(err, trans.Close(), store.Close())
@@ -78,6 +81,7 @@ func (g *Group) startRaft(store *Store, snapshots raft.SnapshotStore, trans tran
 	if err != nil {
 		return nil, fmt.Errorf("cache log: %w", err)
 	}
+	ctx, end := context.WithCancel(context.Background())
 	l := &life{
 		store:    store,
 		trans:    trans,
@@ -85,17 +89,22 @@ func (g *Group) startRaft(store *Store, snapshots raft.SnapshotStore, trans tran
 		notify:   make(chan bool, notifyBuffer),
 		drained:  make(chan struct{}),
 		inFlight: make(chan struct{}, proposalsInFlightMax),
-		over:     make(chan struct{}),
+		over:     ctx.Done(),
+		end:      end,
 	}
 	adapter := &fsm{machine: l.machine, limit: g.cfg.Profile.ApplyLimit, fatal: g.cfg.Fatal, stuck: func() {
 		g.requestRestart("the same snapshot is installed again and again")
 	}}
+	if g.cfg.SnapshotGate != nil {
+		adapter.gate = func(index uint64) error { return passGate(ctx, g.cfg.SnapshotGate, snapshotGateWait, index) }
+	}
 	config := g.cfg.Profile.raftConfig(g.cfg.Mux.Node(), l.notify, newRaftLogger(g.logs, "raft"))
 	err = recovered(func() error {
-		l.raft, err = raft.NewRaft(config, adapter, cache, store, snapshots, trans)
+		l.raft, err = raft.NewRaft(config, adapter, cache, store, namedSnapshots{snapshots}, trans)
 		return err
 	})
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	go l.drain(g.leadership)
@@ -116,7 +125,7 @@ func (g *Group) finish() error {
 	if l == nil {
 		return nil
 	}
-	close(l.over)
+	l.end()
 	down := l.raft.Shutdown()
 	// Closing the connections first spares the shutdown the wait for requests to nodes that do not answer.
 	err := errors.Join(l.trans.Close(), down.Error())

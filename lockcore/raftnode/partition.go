@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 // Partition is one lock partition on this node: its machine and, while the node leads it, the leader. Its methods may
 // be called concurrently. One lock guards machine and leader; nothing waits for disk or network while it is held.
 type Partition struct {
-	node   NodeID
+	config PartitionConfig
 	clock  *ServerClock
 	log    *slog.Logger
 	group  partitionGroup // set once, by Attach
@@ -38,9 +39,26 @@ type Partition struct {
 	stepAt  time.Duration     // guarded by mu: when Run steps next
 	round   confirmRound      // guarded by mu: the round asked for; a leader has one at a time
 	alarmed bool              // guarded by mu: it was told that the state differs
+}
 
-	onChange  func()      // tells that tenants, classes or the leadership changed; must not block
-	onDiverge func(error) // tells that the state differs from the leader's; must not block
+// PartitionConfig says whose partition it is and who is told what becomes of it. None of the functions may block or call
+// the partition. All fields are required unless they say otherwise.
+type PartitionConfig struct {
+	Node   NodeID
+	Logger *slog.Logger
+	// OnChange is called whenever the partition's tenants or classes change, or this node begins to lead it.
+	OnChange func()
+	// OnDiverge is called once in a life of the group, with ErrDiverged, when the state differs from what the leader stated
+	// at a checkpoint: the partition's owner stops the group on this node.
+	OnDiverge func(error)
+	// OnEntry, optional, is called after each applied entry, in their order and under the partition's lock, also for an
+	// entry without events, with the entry's salt. After a restart of the group entries come again, from the one after its
+	// newest snapshot: the same index then has the same events. The slice is the receiver's, who must not change its values.
+	OnEntry func(index uint64, salt [16]byte, events []lockcore.Event)
+	// OnRestore, optional, is called under the partition's lock when a snapshot has replaced the state, loaded at a start or
+	// sent by the leader, with the index that the state now stands at: the next entry is above it, and the events of those
+	// up to it do not come any more.
+	OnRestore func(index uint64)
 }
 
 // partitionGroup is what a partition needs of its Raft group.
@@ -62,12 +80,10 @@ const (
 // go on here.
 var ErrDiverged = errors.New("state differs from the leader's")
 
-// NewPartition makes a partition that carries nothing. onChange is called whenever its tenants or classes change, or this
-// node begins to lead it; onDiverge once in a life of the group, with ErrDiverged, when the state differs from what the
-// leader stated at a checkpoint: its owner stops the group on this node. Neither may block or call the partition.
-func NewPartition(node NodeID, log *slog.Logger, onChange func(), onDiverge func(error)) *Partition {
-	return &Partition{node: node, clock: NewServerClock(), log: log, machine: lockcore.New(), onChange: onChange,
-		onDiverge: onDiverge, rounds: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+// NewPartition makes a partition that carries nothing.
+func NewPartition(c PartitionConfig) *Partition {
+	return &Partition{config: c, clock: NewServerClock(), log: c.Logger, machine: lockcore.New(),
+		rounds: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
 // Attach gives the partition its group. It is called once, before Run.
@@ -103,10 +119,16 @@ func (p *Partition) changed(leading bool) {
 // begin starts a leadership. The lock is held.
 func (p *Partition) begin() {
 	s := &leadership{p: p}
-	s.leader = leader.New(leader.Config{Node: string(p.node), Machine: p.machine, Log: s, Net: s, Clock: p.clock,
-		WallMS: func() int64 { return time.Now().UnixMilli() }, Jitter: rand.Float64})
+	s.leader = leader.New(leader.Config{Node: string(p.config.Node), Machine: p.machine, Log: s, Net: s, Clock: p.clock,
+		WallMS: func() int64 { return time.Now().UnixMilli() }, Jitter: rand.Float64, Salt: newSalt})
 	p.lead = s
 	s.leader.Begin()
+}
+
+// newSalt draws a salt that nobody can guess, or stops the process: the system's source of randomness does not fail.
+func newSalt() (salt [16]byte) {
+	crand.Read(salt[:])
+	return salt
 }
 
 // end ends the leadership, if there is one: callers are told to ask the next leader. The lock is held.
@@ -255,11 +277,14 @@ func (m partitionMachine) Apply(index, term uint64, entry []byte) any {
 		p.lead.leader.Applied(results, events)
 	}
 	if slices.ContainsFunc(events, changesPosture) {
-		p.onChange()
+		p.config.OnChange()
+	}
+	if p.config.OnEntry != nil {
+		p.config.OnEntry(index, p.machine.Salt(), events)
 	}
 	if d, diverged := p.machine.Divergence(); diverged && !p.alarmed {
 		p.alarmed = true
-		p.onDiverge(fmt.Errorf("%w: at entry %d it is %x here, %x there", ErrDiverged, d.Index, d.Here[:8], d.Stated[:8]))
+		p.config.OnDiverge(fmt.Errorf("%w: at entry %d it is %x here, %x there", ErrDiverged, d.Index, d.Here[:8], d.Stated[:8]))
 	}
 	return applied{results: results, term: term}
 }
@@ -296,5 +321,8 @@ func (m partitionMachine) Restore(r io.Reader) error {
 	defer p.unlock()
 	p.end()
 	p.machine = restored
+	if p.config.OnRestore != nil {
+		p.config.OnRestore(restored.Index())
+	}
 	return nil
 }

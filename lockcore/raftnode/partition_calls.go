@@ -103,7 +103,8 @@ func (p *Partition) Read(ctx context.Context, f func(*lockcore.Machine)) error {
 	return err
 }
 
-// Command proposes a command of the platform's own: a tenant, a class, a mark on a lease.
+// Command proposes a command of the platform's own: a tenant, a class, a mark on a lease, a guard's report. Errors as
+// leader.Leader.Propose.
 func (p *Partition) Command(ctx context.Context, c lockcore.Command) (lockcore.Result, error) {
 	return call(ctx, p, func(l *leader.Leader, done func(lockcore.Result, error)) { l.Propose(c, done) })
 }

@@ -54,7 +54,7 @@ func (p *Partition) proposed(o settlement) {
 			return // somebody else's epoch entry came after ours
 		}
 		p.log.Info("partition leads", "epoch", uint64(s.leader.Epoch()), "term", s.term)
-		p.onChange()
+		p.config.OnChange()
 	}
 }
 

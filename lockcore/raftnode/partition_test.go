@@ -2,7 +2,6 @@ package raftnode
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 
 	"github.com/stanchion-locks/stanchion/lockcore"
@@ -28,7 +27,8 @@ func (l *partitionLog) apply(index uint64, c lockcore.Command) {
 // for its owner to see to, without the node's other groups.
 func TestPartition_alarmsOnceWhenItsStateDiffers(t *testing.T) {
 	var alarms []error
-	p := NewPartition("n1", slog.New(slog.DiscardHandler), func() {}, func(err error) { alarms = append(alarms, err) })
+	p := NewPartition(PartitionConfig{Node: "n1", Logger: quiet(), OnChange: func() {},
+		OnDiverge: func(err error) { alarms = append(alarms, err) }})
 	passed := func() *partitionLog {
 		l := &partitionLog{t: t, machine: p.NewMachine()}
 		l.apply(1, lockcore.AdvanceEpoch{Node: "n2"})

@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -125,6 +126,32 @@ func (l *life) submit(p *proposal, g *Group) {
 		}
 		p.finish(future.Response(), future.Index(), nil)
 	}()
+}
+
+// Barrier returns nil when this node leads the group and its machine has applied everything that was committed before the
+// call. It costs an entry of the log. Errors: ErrNotLeader, ErrUnknownOutcome when the leadership or a majority was lost
+// meanwhile, and the context's own.
+func (g *Group) Barrier(ctx context.Context) error {
+	l := g.live.Load()
+	if l == nil {
+		return fmt.Errorf("%w: the group is restarting", ErrNotLeader)
+	}
+	came := make(chan error, 1)
+	go func() { // like that of a proposal: parked at the worst until its life's raft is garbage
+		err := l.raft.Barrier(g.cfg.Profile.EnqueueTimeout).Error()
+		g.sawProposalError(err)
+		came <- err
+	}()
+	patience := time.NewTimer(g.cfg.Profile.ProposalTimeout)
+	defer patience.Stop()
+	select {
+	case err := <-came:
+		return classify(err)
+	case <-patience.C:
+		return fmt.Errorf("%w: no answer for %v", ErrUnknownOutcome, g.cfg.Profile.ProposalTimeout)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // sawProposalError notices a leader that refuses writes for a transfer of leadership. Nobody here ever asks for one, so

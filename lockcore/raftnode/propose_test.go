@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -95,6 +96,54 @@ func TestPropose_answersEachProposalOnce(t *testing.T) {
 	}
 	if len(outcomes) > 0 {
 		t.Errorf("outcomes beyond one for each: %d", len(outcomes))
+	}
+}
+
+func TestBarrier_bringsTheLeadersMachineToAllThatIsCommitted(t *testing.T) {
+	c := newTestCluster(t, 3, "p1")
+	c.start()
+	count := c.write("p1", 20)
+	leader := c.leader("p1")
+	follower := c.follower(leader)
+	if err := follower.groups["p1"].Barrier(t.Context()); !NotProposed(err) {
+		t.Errorf("at a follower: got %v, want %v", err, ErrNotLeader)
+	}
+	c.halt(leader) // a machine of another node, which may trail what the old leader answered, now leads
+	var now *Group
+	eventually(t, "a barrier at the next leader", func() bool {
+		now = c.leader("p1").groups["p1"]
+		return now.Barrier(t.Context()) == nil
+	})
+	if got, _, _ := now.Machine().(*ledger).read(); got < count {
+		t.Errorf("entries applied after the barrier: got %d, want %d", got, count)
+	}
+}
+
+func TestBarrier_withoutAMajorityOrAGroup(t *testing.T) {
+	c := newTestCluster(t, 3, "p1")
+	c.start()
+	c.write("p1", 1)
+	leader := c.leader("p1")
+	g := leader.groups["p1"]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Barrier(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has gone: got %v, want nothing or %v", err, context.Canceled)
+	}
+	for _, n := range c.nodes {
+		if n != leader {
+			c.halt(n)
+		}
+	}
+	// Until it notices, it takes the entry and cannot commit it; from then on it takes none.
+	if err := g.Barrier(t.Context()); !errors.Is(err, ErrUnknownOutcome) && !NotProposed(err) {
+		t.Errorf("without a majority: got %v, want %v or %v", err, ErrUnknownOutcome, ErrNotLeader)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Barrier(t.Context()); !errors.Is(err, ErrNotLeader) || errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("of a stopped group: got %v, want %v", err, ErrNotLeader)
 	}
 }
 

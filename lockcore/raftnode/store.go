@@ -47,8 +47,9 @@ type Store struct {
 	below  backend
 	limit  time.Duration
 	fatal  func(error)
-	gate   func(first, last uint64) uint64
-	absent error // what below returns for a missing key
+	gate   func(first, last uint64, bytes int64) uint64
+	bytes  func() int64 // estimates what the file holds
+	absent error        // what below returns for a missing key
 
 	mu          sync.Mutex
 	failed      error  // guarded by mu: the first error
@@ -61,7 +62,8 @@ var (
 )
 
 func newStore(below backend, absent error, cfg StoreConfig) *Store {
-	return &Store{below: below, absent: absent, limit: cfg.WriteLimit, fatal: cfg.Fatal, gate: cfg.Gate}
+	return &Store{below: below, absent: absent, limit: cfg.WriteLimit, fatal: cfg.Fatal, gate: cfg.Gate,
+		bytes: func() int64 { return 0 }}
 }
 
 // Close releases the file. Calls after it return ErrStoreClosed; it is not a failure.
@@ -87,6 +89,9 @@ func (s *Store) Err() error {
 	defer s.mu.Unlock()
 	return s.failed
 }
+
+// Bytes estimates what the file holds; see Group.LogBytes.
+func (s *Store) Bytes() int64 { return s.bytes() }
 
 // FirstIndex returns the index of the oldest entry, 0 for an empty log.
 func (s *Store) FirstIndex() (uint64, error) { return s.readIndex("first index", s.below.FirstIndex) }
@@ -133,19 +138,35 @@ func (s *Store) StoreLogs(entries []*raft.Log) error {
 	return s.write("append to log", func() error { return s.below.StoreLogs(sealed) })
 }
 
+// deletedAtOnceMax bounds the entries that one transaction removes from the front of the log: a gate may let go of
+// millions at once, and neither appends nor the watchdog wait for those.
+const deletedAtOnceMax = 10_000
+
 // DeleteRange removes the entries first..last. The gate may keep the newer part of what a snapshot made superfluous;
-// it has no say when the end of the log is cut because it conflicts with the leader's.
+// it has no say when the end of the log is cut because it conflicts with the leader's. The two are told apart by the log's
+// last entry, which only a conflict removes: a snapshot leaves at least one trailing entry.
 func (s *Store) DeleteRange(first, last uint64) error {
 	end, err := s.LastIndex()
 	if err != nil {
 		return err
 	}
-	if s.gate != nil && last < end {
-		last = min(last, s.gate(first, last))
+	if last >= end {
+		return s.delete(first, last) // in one piece: half of it would leave a hole
 	}
-	if last < first {
-		return nil
+	if s.gate != nil {
+		last = min(last, s.gate(first, last, s.Bytes()))
 	}
+	for first <= last {
+		until := min(last, first+deletedAtOnceMax-1)
+		if err := s.delete(first, until); err != nil {
+			return err
+		}
+		first = until + 1
+	}
+	return nil
+}
+
+func (s *Store) delete(first, last uint64) error {
 	return s.write("truncate log", func() error { return s.below.DeleteRange(first, last) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,7 +140,11 @@ func TestStore_voteIsOneRecord(t *testing.T) {
 func TestStore_gateHoldsBackCompactionOnly(t *testing.T) {
 	f := &fatals{}
 	cfg := storeConfig(filepath.Join(t.TempDir(), storeFile), f)
-	cfg.Gate = func(uint64, uint64) uint64 { return 4 }
+	var asked []string
+	cfg.Gate = func(first, last uint64, bytes int64) uint64 {
+		asked = append(asked, fmt.Sprint(first, last, bytes > 0))
+		return 4
+	}
 	s, err := OpenStore(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +169,76 @@ func TestStore_gateHoldsBackCompactionOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	bounds("after a conflict", 5, 6)
+	if err := s.DeleteRange(5, 6); err != nil {
+		t.Fatal(err)
+	}
+	bounds("after a conflict of all that was left", 0, 0)
+	if got, want := fmt.Sprint(asked), "[1 8 true 1 8 true]"; got != want {
+		t.Errorf("the gate was asked about %s, want %s", got, want)
+	}
+}
+
+// countedDeletes is a backend that notes what is removed.
+type countedDeletes struct {
+	backend
+	ranges []string
+}
+
+func (c *countedDeletes) DeleteRange(first, last uint64) error {
+	c.ranges = append(c.ranges, fmt.Sprintf("%d-%d", first, last))
+	return c.backend.DeleteRange(first, last)
+}
+
+// What a gate lets go of at once goes in pieces, from the front: a log is whole after each.
+func TestStore_compactsInPiecesAndCutsInOne(t *testing.T) {
+	s := openTestStore(t, filepath.Join(t.TempDir(), storeFile))
+	const end = 2*deletedAtOnceMax + 20
+	mustStore(t, s, entries(1, end, 1))
+	counted := &countedDeletes{backend: s.below}
+	s.below = counted
+	if err := s.DeleteRange(1, deletedAtOnceMax+5); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteRange(deletedAtOnceMax+6, end); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"1-10000", "10001-10005", "10006-20020"}
+	if !slices.Equal(counted.ranges, want) {
+		t.Errorf("removed %v, want %v", counted.ranges, want)
+	}
+}
+
+func TestStore_bytesFollowWhatTheLogHolds(t *testing.T) {
+	const each, slack = 10_000, 17 << 20 // Bolt allots 16 MiB at a time
+	path := filepath.Join(t.TempDir(), storeFile)
+	s := openTestStore(t, path)
+	if got := s.Bytes(); got <= 0 || got > slack {
+		t.Errorf("empty: got %d bytes, want 1..%d", got, slack)
+	}
+	var all []*raft.Log
+	for index := uint64(1); index <= 1000; index++ {
+		all = append(all, &raft.Log{Index: index, Term: 1, Data: make([]byte, each)})
+	}
+	for len(all) > 0 {
+		mustStore(t, s, all[:100])
+		all = all[100:]
+	}
+	full := s.Bytes()
+	if full < 1000*each || full > 2*1000*each+slack {
+		t.Errorf("with 1,000 entries of %d bytes: got %d", each, full)
+	}
+	if err := s.DeleteRange(1, 900); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Bytes(); got > full-800*each {
+		t.Errorf("with 100 of them left: got %d bytes, with all %d", got, full)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := openTestStore(t, path).Bytes(); again > full-800*each {
+		t.Errorf("opened again: got %d bytes, with all %d", again, full)
+	}
 }
 
 // A divergent entry at the snapshot's index makes Raft install the snapshot for ever.

@@ -45,8 +45,8 @@ type StoreConfig struct {
 	// Fatal is called once, with the first error; in production it does not return (see ExitOnFailure). It must not
 	// call the store.
 	Fatal func(error)
-	// Gate, when given, returns the highest index that may be removed because a snapshot covers it.
-	Gate func(first, last uint64) uint64
+	// Gate, when given, is that of GroupConfig.
+	Gate func(first, last uint64, bytes int64) uint64
 }
 
 // StoreOwner says whose log a file holds.
@@ -69,7 +69,7 @@ func (c StoreConfig) validate() error {
 }
 
 // OpenStore checks the file, every page and every record, and opens it. It reads the whole file: some hundred
-// milliseconds for a full log. Errors: ErrDamaged, ErrForeignData, ErrStoreInUse.
+// milliseconds for a full log. Errors: ErrDamaged, ErrForeignData, ErrStoreInUse, ErrCannotWrite.
 func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -83,6 +83,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(below, raftboltdb.ErrKeyNotFound, cfg)
+	s.bytes = func() int64 { return bytesInUse(cfg.Path, below) }
 	if fresh {
 		err = s.own(cfg)
 	} else {
@@ -147,13 +148,26 @@ func openBolt(path string) (below *raftboltdb.BoltStore, err error) {
 		}})
 		return err
 	})
+	var ofDisk *fs.PathError
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("%s: %w: another process runs on this data directory; stop it first", path, ErrStoreInUse)
+	case errors.As(err, &ofDisk): // its pages have been checked already
+		return nil, cannotWrite(path, err)
 	case err != nil:
 		return nil, damaged(path, err)
 	}
 	return below, nil
+}
+
+// bytesInUse estimates what a file holds: its size without the pages that Bolt has set free.
+func bytesInUse(path string, below *raftboltdb.BoltStore) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0 // the next write will tell
+	}
+	s := below.Stats()
+	return max(0, info.Size()-int64(s.FreePageN+s.PendingPageN)*int64(os.Getpagesize()))
 }
 
 // own marks a new file as its owner's and makes its directory entry durable.

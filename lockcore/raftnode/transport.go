@@ -14,9 +14,12 @@ const (
 )
 
 // transport is Raft's network transport without its short cut for heartbeats. The short cut handles them on the
-// connection's goroutine, where they change term and state behind the main loop's back: two leaders in one term.
+// connection's goroutine, where they change term and state behind the main loop's back: two leaders in one term. See also
+// AppendEntries.
 type transport struct {
 	*raft.NetworkTransport
+	contacts *contacts
+	standing func() (term uint64, state State) // of this node in the group
 }
 
 var (
@@ -25,7 +28,7 @@ var (
 	_ raft.WithClose   = transport{}
 )
 
-func newTransport(layer raft.StreamLayer, profile Profile, logger hclog.Logger) transport {
+func newTransport(layer raft.StreamLayer, profile Profile, standing func() (uint64, State), logger hclog.Logger) transport {
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          layer,
 		MaxPool:         connPoolMax,
@@ -34,7 +37,7 @@ func newTransport(layer raft.StreamLayer, profile Profile, logger hclog.Logger) 
 		Logger:          logger,
 	})
 	t.TimeoutScale = snapshotBytesPerTimeout
-	return transport{t}
+	return transport{t, newContacts(), standing}
 }
 
 // SetHeartbeatHandler ignores the handler: heartbeats queue with every other request for the main loop.

@@ -44,12 +44,13 @@ func TestTransport_offersNoPipeline(t *testing.T) {
 
 func openTransport(t *testing.T, m *Mux) transport {
 	t.Helper()
-	box, err := m.register("p1", func() (uint64, State) { return 0, Stopped })
+	standing := func() (uint64, State) { return 0, Stopped }
+	box, err := m.register("p1", standing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pump := newLogPump(quiet().Handler())
-	trans := newTransport(&stream{inbox: box, mux: m, group: "p1"}, TestProfile(), newRaftLogger(pump, "raft-transport"))
+	trans := newTransport(&stream{inbox: box, mux: m, group: "p1"}, TestProfile(), standing, newRaftLogger(pump, "raft-transport"))
 	t.Cleanup(func() { trans.Close(); pump.close(t.Context()) })
 	return trans
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -38,12 +39,16 @@ func TestFSM_hungApplyIsFatal(t *testing.T) {
 func TestFSM_thirdInstallInARowAsksForRestart(t *testing.T) {
 	asked := 0
 	adapter := &fsm{machine: &ledger{}, limit: time.Minute, fatal: func(error) {}, stuck: func() { asked++ }}
+	at := snapshotID{index: 7, term: 2}
 	restore := func() {
 		t.Helper()
-		page := bytes.NewReader(make([]byte, 16))
-		if err := adapter.Restore(readCloser{page}); err != nil {
+		page := readCloser{bytes.NewReader(make([]byte, 16))}
+		if err := adapter.Restore(wrapped{namedStream{page, at}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for ; at.index < 12; at.index++ { // one after the other is no loop
+		restore()
 	}
 	restore()
 	restore()
@@ -59,6 +64,11 @@ func TestFSM_thirdInstallInARowAsksForRestart(t *testing.T) {
 		t.Errorf("restarts asked for: got %d, want 1", asked)
 	}
 }
+
+// wrapped is a stream as Raft hands it on.
+type wrapped struct{ io.ReadCloser }
+
+func (w wrapped) WrappedReadCloser() io.ReadCloser { return w.ReadCloser }
 
 type readCloser struct{ *bytes.Reader }
 

@@ -2,6 +2,7 @@ package leadertest
 
 import (
 	"container/heap"
+	"encoding/binary"
 	"fmt"
 	"time"
 )
@@ -42,6 +43,7 @@ type Cluster struct {
 	events eventHeap
 	seq    uint64
 	term   uint64 // the highest of all
+	salts  uint64 // drawn so far
 	ledger []*Hold
 }
 
@@ -75,6 +77,13 @@ func (c *Cluster) Node(name string) *Node {
 		}
 	}
 	panic("leadertest: no node " + name)
+}
+
+// salt is another one for each entry, and the same in each run.
+func (c *Cluster) salt() (salt [16]byte) {
+	c.salts++
+	binary.BigEndian.PutUint64(salt[8:], c.salts)
+	return salt
 }
 
 // Now is the true time.

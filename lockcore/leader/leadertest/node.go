@@ -172,7 +172,7 @@ func (n *Node) lead() {
 	n.leads, n.match, n.heard = true, map[*Node]int{}, false
 	s := &session{node: n, term: n.term}
 	s.leader = leader.New(leader.Config{Node: n.Name, Machine: n.Machine, Log: s, Net: s, Clock: &n.Clock,
-		WallMS: func() int64 { return n.c.now.Milliseconds() }, Jitter: n.c.config.Jitter})
+		WallMS: func() int64 { return n.c.now.Milliseconds() }, Jitter: n.c.config.Jitter, Salt: n.c.salt})
 	n.session = s
 	n.c.Audit.Count["leaderships"]++
 	s.leader.Begin()
