@@ -76,6 +76,9 @@ func (c *Class) checkCurrent() error {
 	case !signed && (c.Current != 0 || c.Retired || c.Purpose != ""):
 		return errors.New("current version does not exist")
 	}
+	if c.Successor != "" && (!signed || !groupText.accepts(string(c.Successor))) {
+		return errors.New("owner was transferred of nothing, or to nobody")
+	}
 	for _, v := range c.Versions {
 		if v.State == StateSigned && v.Number != c.Current {
 			return fmt.Errorf("version %d is signed beside the current one", v.Number)

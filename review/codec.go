@@ -116,6 +116,8 @@ func decodeBody(k commandKind, body []byte) (Command, error) {
 		return decodeAs[Withdraw](body)
 	case kindRetire:
 		return decodeAs[Retire](body)
+	case kindTransferOwner:
+		return decodeAs[TransferOwner](body)
 	}
 	return nil, fmt.Errorf("kind %d", k)
 }

@@ -27,11 +27,12 @@ type Command interface{ kind() commandKind }
 type commandKind uint8
 
 const (
-	kindDeclare  commandKind = 1
-	kindSign     commandKind = 2
-	kindReject   commandKind = 3
-	kindWithdraw commandKind = 4
-	kindRetire   commandKind = 5
+	kindDeclare       commandKind = 1
+	kindSign          commandKind = 2
+	kindReject        commandKind = 3
+	kindWithdraw      commandKind = 4
+	kindRetire        commandKind = 5
+	kindTransferOwner commandKind = 6
 )
 
 // Declare adds a version of a class, in review. The file was read by whoever proposes (see [NewDeclare]), so that replicas
@@ -99,13 +100,31 @@ type Retire struct {
 	Class  ClassName `cbor:"2,keyasint"`
 	By     Actor     `cbor:"3,keyasint"`
 	AtMS   int64     `cbor:"4,keyasint"`
+	Reason string    `cbor:"5,keyasint,omitempty"` // for people; may be empty
 }
 
-func (Declare) kind() commandKind  { return kindDeclare }
-func (Sign) kind() commandKind     { return kindSign }
-func (Reject) kind() commandKind   { return kindReject }
-func (Withdraw) kind() commandKind { return kindWithdraw }
-func (Retire) kind() commandKind   { return kindRetire }
+// TransferOwner puts another group in the place of the one that must sign whatever replaces the version signed last: the
+// way on when that group is gone from the identity provider. It signs nothing and changes nothing that is in force. What is
+// in review keeps none of its signatures, since whoever gave them read of another owner. Whether the group is gone, and
+// whether an operator asks, is for the proposer. Refused with RefusedInvalid (also without a reason), RefusedUnknown,
+// RefusedNeverSigned or RefusedNotOwner (From is not whose signature is needed); a transfer that was carried out changes
+// nothing.
+type TransferOwner struct {
+	Tenant TenantID  `cbor:"1,keyasint"`
+	Class  ClassName `cbor:"2,keyasint"`
+	From   Group     `cbor:"3,keyasint"`
+	To     Group     `cbor:"4,keyasint"`
+	By     Actor     `cbor:"5,keyasint"`
+	Reason string    `cbor:"6,keyasint"`
+	AtMS   int64     `cbor:"7,keyasint"`
+}
+
+func (Declare) kind() commandKind       { return kindDeclare }
+func (Sign) kind() commandKind          { return kindSign }
+func (Reject) kind() commandKind        { return kindReject }
+func (Withdraw) kind() commandKind      { return kindWithdraw }
+func (Retire) kind() commandKind        { return kindRetire }
+func (TransferOwner) kind() commandKind { return kindTransferOwner }
 
 // Declaration is what NewDeclare needs beyond the file.
 type Declaration struct {

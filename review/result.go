@@ -13,7 +13,7 @@ const (
 	RefusedTooMany     Refusal = "too_many"   // ClassesMax, VersionsMax or InReviewMax is reached
 	RefusedNotInReview Refusal = "not_in_review"
 	RefusedAuthor      Refusal = "author"       // whoever wrote a version never signs it
-	RefusedNotOwner    Refusal = "not_owner"    // in none of the owner groups that must sign
+	RefusedNotOwner    Refusal = "not_owner"    // in none of the owner groups that must sign, or no such group
 	RefusedStaleAuth   Refusal = "stale_auth"   // the signer must prove again who they are
 	RefusedWarnings    Refusal = "warnings"     // not exactly the version's warnings are ticked
 	RefusedNotAuthor   Refusal = "not_author"   // only its author withdraws a version
@@ -54,6 +54,7 @@ const (
 	EventWithdrawn      EventKind = "withdrawn"
 	EventSuperseded     EventKind = "superseded"
 	EventRetired        EventKind = "retired"
+	EventOwnerChanged   EventKind = "owner_transferred" // another group must sign what replaces the version signed last
 )
 
 // Event is one thing that became true, for the audit trail.

@@ -63,7 +63,7 @@ func (c *Class) addSignature(v Version, g Sign) Result {
 	}
 	v.Signatures = append(slices.Clone(v.Signatures), Signature{Signer: g.Signer, Groups: groups, Ticked: sorted(g.Ticked),
 		ClaimsVersion: g.ClaimsVersion, AuthTimeMS: g.AuthTimeMS, AtMS: g.AtMS})
-	who := g.Signer.shown()
+	who := g.Signer.Shown()
 	if len(v.Missing()) > 0 {
 		c.put(v)
 		return about(v, c.event(EventSignatureAdded, v, who, "", g.AtMS))
@@ -71,7 +71,7 @@ func (c *Class) addSignature(v Version, g Sign) Result {
 	v.State = StateSigned
 	events := append(c.supersede(g.AtMS, who), c.event(EventSigned, v, who, "", g.AtMS))
 	c.put(v)
-	c.Current, c.Purpose, c.Retired = v.Number, v.Posture.Purpose, false
+	c.Current, c.Purpose, c.Retired, c.Successor = v.Number, v.Posture.Purpose, false, ""
 	return about(v, events...)
 }
 
@@ -103,13 +103,13 @@ func (s *State) reject(r Reject) Result {
 		return refuse(RefusedNotOwner)
 	}
 	v.State = StateRejected
-	v.Decision = Decision{By: r.By.shown(), Reason: r.Reason, AtMS: r.AtMS}
+	v.Decision = Decision{By: r.By.Shown(), Reason: r.Reason, AtMS: r.AtMS}
 	c.put(v)
 	return about(v, c.event(EventRejected, v, v.Decision.By, r.Reason, r.AtMS))
 }
 
-// shown is how a person is named to people.
-func (p Person) shown() string {
+// Shown is how a person is named to people.
+func (p Person) Shown() string {
 	if p.Email != "" {
 		return p.Email
 	}

@@ -29,6 +29,8 @@ func (s *State) Apply(c Command) Result {
 		return s.withdraw(c)
 	case Retire:
 		return s.retire(c)
+	case TransferOwner:
+		return s.transferOwner(c)
 	}
 	panic(fmt.Sprintf("review: unknown command %T", c)) // the set is closed, and DecodeCommand knows it
 }
@@ -78,28 +80,53 @@ func (s *State) Desired(t TenantID) []Desired {
 }
 
 func (s *State) declare(d Declare) Result {
+	c, r, decided := s.judge(d)
+	if decided {
+		return r
+	}
+	s.keep(c)
+	return c.add(d)
+}
+
+// Trial is what Apply would answer to d. It changes nothing, and may run beside other readers.
+func (s *State) Trial(d Declare) Result {
+	c, r, decided := s.judge(d)
+	if decided {
+		return r
+	}
+	apart := *c
+	apart.Versions = slices.Clip(apart.Versions) // so that adding one does not write behind the real ones
+	return apart.add(d)
+}
+
+// judge says whether d adds a version, and to which class; else decided is true and r says what becomes of d.
+func (s *State) judge(d Declare) (c *Class, r Result, decided bool) {
 	if !d.valid() {
-		return refuse(RefusedInvalid)
+		return nil, refuse(RefusedInvalid), true
 	}
 	if d.Posture.Digest() != d.Digest {
-		return refuse(RefusedDigest)
+		return nil, refuse(RefusedDigest), true
 	}
-	c := s.tenants[d.Tenant][d.Class]
+	c = s.tenants[d.Tenant][d.Class]
 	if c == nil {
 		c = &Class{Tenant: d.Tenant, Name: d.Class}
 	}
 	if v, same := c.standing(d.Digest); same {
-		return unchanged(v)
+		return c, unchanged(v), true
 	}
 	switch {
 	case !PurposeAllowed(c.Purpose, d.Posture.Purpose):
-		return refuse(RefusedPurpose)
+		return c, refuse(RefusedPurpose), true
 	case d.Base != c.Base():
-		return refuse(RefusedStaleBase)
+		return c, refuse(RefusedStaleBase), true
 	case s.full(c, d.Digest):
-		return refuse(RefusedTooMany)
+		return c, refuse(RefusedTooMany), true
 	}
-	s.keep(c)
+	return c, Result{}, false
+}
+
+// add puts the version that d declares in review.
+func (c *Class) add(d Declare) Result {
 	events := c.withdrawStale(d)
 	v := c.open(d)
 	return about(v, append(events, c.event(EventDeclared, v, d.Author.ID, "", d.AtMS))...)
@@ -155,15 +182,10 @@ func (c *Class) withdrawStale(d Declare) []Event {
 
 // open adds the version that d declares.
 func (c *Class) open(d Declare) Version {
-	required := []Group{d.Posture.Owner}
-	if v, signed := c.Version(c.Current); signed {
-		required = append(required, v.Posture.Owner)
-	}
-	slices.Sort(required)
 	v := Version{
 		Number: uint64(len(c.Versions)) + 1, Digest: d.Digest, Base: d.Base, BaseNumber: c.Current, Posture: d.Posture,
 		File: d.File, Warnings: d.Warnings, Author: d.Author, Source: d.Source, DeclaredAtMS: d.AtMS,
-		State: StateInReview, Required: slices.Compact(required),
+		State: StateInReview, Required: c.required(d.Posture.Owner),
 	}
 	c.Versions = append(c.Versions, v)
 	return v
@@ -198,7 +220,7 @@ func (s *State) withdraw(w Withdraw) Result {
 }
 
 func (s *State) retire(r Retire) Result {
-	if !r.By.valid() {
+	if !r.By.valid() || r.Reason != "" && !reasonText.accepts(r.Reason) {
 		return refuse(RefusedInvalid)
 	}
 	c := s.tenants[r.Tenant][r.Class]
@@ -220,10 +242,10 @@ func (s *State) retire(r Retire) Result {
 		events = append(events, c.event(EventWithdrawn, open, r.By.ID, open.Decision.Reason, r.AtMS))
 	}
 	v.State = StateRetired
-	v.Decision = Decision{By: r.By.ID, AtMS: r.AtMS}
+	v.Decision = Decision{By: r.By.ID, Reason: r.Reason, AtMS: r.AtMS}
 	c.put(v)
 	c.Retired = true
-	return about(v, append(events, c.event(EventRetired, v, r.By.ID, "", r.AtMS))...)
+	return about(v, append(events, c.event(EventRetired, v, r.By.ID, r.Reason, r.AtMS))...)
 }
 
 func version(c *Class, number uint64) (Version, bool) {

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,9 @@ func (a Actor) valid() bool {
 	return !slices.ContainsFunc(a.Persons, func(p Person) bool { return !p.valid() })
 }
 
+// Includes reports whether p is one of the people behind a: the same identity, or the same address under another.
+func (a Actor) Includes(p Person) bool { return a.includes(p) }
+
 func (a Actor) includes(p Person) bool { return slices.ContainsFunc(a.Persons, p.same) }
 
 // same reports whether b may act for a: one API key's lineage, or a person in common.
@@ -73,9 +77,27 @@ type Source struct {
 }
 
 func (s Source) valid() bool {
-	web := strings.HasPrefix(s.URL, "https://") || strings.HasPrefix(s.URL, "http://")
-	return (s.Repo == "" || labelText.accepts(s.Repo)) && (s.Commit == "" || labelText.accepts(s.Commit)) &&
-		(s.URL == "" || web && urlText.accepts(s.URL))
+	field, _ := s.Problem()
+	return field == ""
+}
+
+// Problem names the first field that is not as it must be, and says why; empty: nothing is wrong.
+func (s Source) Problem() (field, why string) {
+	for _, text := range [...]struct {
+		field, value string
+		limits       textLimits
+	}{{"repo", s.Repo, labelText}, {"commit", s.Commit, labelText}, {"url", s.URL, urlText}} {
+		if text.value == "" {
+			continue
+		}
+		if why := text.limits.problem(text.value); why != "" {
+			return text.field, why
+		}
+	}
+	if s.URL != "" && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
+		return "url", "does not begin with https:// or http://"
+	}
+	return "", ""
 }
 
 // Signature is one owner's yes to one version.
@@ -133,6 +155,8 @@ type Class struct {
 	Current  uint64    `cbor:"4,keyasint,omitempty"` // the version signed last; 0: none
 	Retired  bool      `cbor:"5,keyasint,omitempty"`
 	Versions []Version `cbor:"6,keyasint"` // by Number
+	// Successor is the group that an operator put in the place of the owner of the version signed last; empty: none.
+	Successor Group `cbor:"7,keyasint,omitempty"`
 }
 
 // Version is the version with the given number.
@@ -147,6 +171,34 @@ func (c Class) Version(number uint64) (Version, bool) {
 func (c Class) Base() Digest {
 	v, _ := c.Version(c.Current)
 	return v.Digest
+}
+
+// Owner is the group that must sign whatever replaces the version signed last; empty: none is signed.
+func (c Class) Owner() Group {
+	v, _ := c.Version(c.Current)
+	return cmp.Or(c.Successor, v.Posture.Owner)
+}
+
+// required are the groups that must sign a version whose owner is declared: a change of owner needs both.
+func (c Class) required(declared Group) []Group {
+	groups := []Group{declared}
+	if owner := c.Owner(); owner != "" {
+		groups = append(groups, owner)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// Conflicts are the other versions in review that would replace the same version as v, one in review: the first that is
+// fully signed makes the others stale.
+func (c Class) Conflicts(v Version) []uint64 {
+	var rivals []uint64
+	for _, open := range c.InReview() {
+		if v.State == StateInReview && open.Number != v.Number && open.BaseNumber == v.BaseNumber {
+			rivals = append(rivals, open.Number)
+		}
+	}
+	return rivals
 }
 
 // InReview are the versions that wait for signatures. More than one on the same base is a conflict: the first that is

@@ -1,6 +1,9 @@
 package review
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // leaseShortMS is the length below which a change of leader can outlast a lease.
 const leaseShortMS = 10_000
@@ -29,6 +32,16 @@ func reservations(p Posture, opts Options) []breach {
 			"review_by " + string(p.ReviewBy) + " has passed", "review the class and write the next date"})
 	}
 	return append(found, leaseReservations(p)...)
+}
+
+// WarningRules are the rules that warn about p, sorted: what a signer of p must tick.
+func WarningRules(p Posture, opts Options) []RuleID {
+	var rules []RuleID
+	for _, b := range reservations(p, opts) {
+		rules = append(rules, b.rule)
+	}
+	slices.Sort(rules)
+	return rules
 }
 
 func leaseReservations(p Posture) []breach {

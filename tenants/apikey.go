@@ -34,6 +34,7 @@ type APIKey struct {
 	OverlapEndsMS int64    `cbor:"12,keyasint,omitempty"` // with a successor: when this one stops
 	EndedMS       int64    `cbor:"13,keyasint,omitempty"` // when a command ended it, for people; zero: none did
 	Revoked       bool     `cbor:"14,keyasint,omitempty"` // the command was RevokeAPIKey
+	LastUsedMS    int64    `cbor:"15,keyasint,omitempty"` // to about UseStepMS; zero: not that anybody knew
 }
 
 // KeyState is what an API key is at some moment.

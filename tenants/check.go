@@ -79,7 +79,7 @@ func (row *keyRow) sound() bool {
 		ExpiresMS: k.ExpiresMS, By: k.CreatedBy, AtMS: k.CreatedMS}
 	return made.wrongField() == "" && slices.Equal(k.Scopes, k.Scopes.ordered()) && k.CreatedBy.valid() &&
 		validTime(k.CreatedMS) && soundMakers(k.Makers) && k.soundRotation() &&
-		(k.EndedMS == 0 || validTime(k.EndedMS)) && (!k.Revoked || k.EndedMS != 0)
+		(k.EndedMS == 0 || validTime(k.EndedMS)) && (k.LastUsedMS == 0 || validTime(k.LastUsedMS)) && (!k.Revoked || k.EndedMS != 0)
 }
 
 func soundMakers(makers []Person) bool {

@@ -127,6 +127,10 @@ func decodeBody(kind Kind, body []byte) (Command, error) {
 		return decodeAs[RevokeAPIKey](body)
 	case KindEndOverlap:
 		return decodeAs[EndOverlap](body)
+	case KindChangeTenant:
+		return decodeAs[ChangeTenant](body)
+	case KindRecordKeyUses:
+		return decodeAs[RecordKeyUses](body)
 	}
 	return nil, fmt.Errorf("%w: %d", ErrUnknownKind, kind)
 }

@@ -27,6 +27,8 @@ func everyCommand(t testing.TB) map[string]tenants.Command {
 		"create_api_key":     create,
 		"rotate_api_key":     rotate,
 		"revoke_api_key":     tenants.RevokeAPIKey{Tenant: "acme", Key: create.Key, Note: "leaked", By: owner, AtMS: nowMS},
+		"change_tenant":      tenants.ChangeTenant{Tenant: "acme", Quotas: tenants.Quotas{Leases: 7}, By: owner, AtMS: nowMS},
+		"record_key_uses":    tenants.RecordKeyUses{Uses: []tenants.KeyUse{{Key: create.Key, AtMS: nowMS}}, AtMS: nowMS},
 		"end_overlap":        tenants.EndOverlap{Tenant: "acme", Key: create.Key, By: owner, AtMS: nowMS},
 	}
 }
@@ -44,6 +46,14 @@ func storyState(t testing.TB) *tenants.State {
 	w.ok(tenants.DropTenant{Tenant: "gone", Note: "closed", By: admin, AtMS: nowMS})
 	w.ok(tenants.RecordFinalToken{Tenant: "gone", Token: 1234, AtMS: nowMS})
 	w.ok(tenants.SuspendTenant{Tenant: "beta", Note: "unpaid", By: admin, AtMS: nowMS})
+	return w.state
+}
+
+// laterState has what came later: a tenant that was made again, and an API key that has been used.
+func laterState(t testing.TB) *tenants.State {
+	w := &world{t: t, state: storyState(t)}
+	w.ok(again("gone", 2))
+	w.ok(tenants.RecordKeyUses{Uses: []tenants.KeyUse{{Key: credential(t, 4).ID(), AtMS: nowMS}}, AtMS: nowMS})
 	return w.state
 }
 
@@ -92,6 +102,10 @@ func TestState_opensForEver(t *testing.T) {
 	}
 	if got, want := len(state.APIKeys("acme")), len(w.state.APIKeys("acme")); got != want {
 		t.Errorf("got %d keys, want %d", got, want)
+	}
+	w.state = laterState(t)
+	if _, err := tenants.DecodeState(golden(t, "later_state", w.bytes())); err != nil {
+		t.Error(err)
 	}
 }
 

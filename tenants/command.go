@@ -24,13 +24,15 @@ const (
 	KindRotateAPIKey
 	KindRevokeAPIKey
 	KindEndOverlap
+	KindChangeTenant
+	KindRecordKeyUses
 	kindCount // not a kind
 )
 
 // String is the command's name in the audit.
 func (k Kind) String() string {
 	names := [...]string{"", "put_tenant", "suspend_tenant", "resume_tenant", "drop_tenant", "record_final_token",
-		"create_api_key", "rotate_api_key", "revoke_api_key", "end_overlap"}
+		"create_api_key", "rotate_api_key", "revoke_api_key", "end_overlap", "change_tenant", "record_key_uses"}
 	if k == 0 || k >= kindCount {
 		return fmt.Sprintf("kind(%d)", uint16(k))
 	}
@@ -42,6 +44,10 @@ func (k Kind) String() string {
 //
 // A tenant's partition and token base are fixed when it is made: changing them here would let two partitions grant the
 // same key. On a known tenant they are zero (keep) or what they are; else RefusedPlacementFixed.
+//
+// With a partition, a dropped tenant is made again once its final token is recorded, and until then refused with
+// RefusedTenantEnding. It has no API keys and is not suspended, and its tokens count from above all that its earlier
+// lives can have issued. Without a partition, or Create, a dropped tenant is RefusedTenantDropped.
 type PutTenant struct {
 	Tenant      TenantID    `cbor:"1,keyasint"`
 	OwnerGroups []Group     `cbor:"2,keyasint"` // whose people sign the tenant's postures; 1 .. OwnerGroupsMax
@@ -69,7 +75,8 @@ type ResumeTenant struct {
 	AtMS   int64    `cbor:"4,keyasint"`
 }
 
-// DropTenant ends a tenant for ever: its API keys are gone with the entry, its slug stays taken.
+// DropTenant ends a tenant: its API keys are gone with the entry. Its slug stays taken, and can be given again to nobody
+// but the same tenant's successor, by PutTenant.
 type DropTenant struct {
 	Tenant TenantID `cbor:"1,keyasint"`
 	Note   string   `cbor:"2,keyasint"` // the reason, compulsory
@@ -77,7 +84,17 @@ type DropTenant struct {
 	AtMS   int64    `cbor:"4,keyasint"`
 }
 
-// RecordFinalToken keeps with a dropped tenant the last token that its partition issued. It never lowers what is known.
+// ChangeTenant changes what it names and keeps the rest, so that two who change different things do not undo each other's.
+type ChangeTenant struct {
+	Tenant      TenantID `cbor:"1,keyasint"`
+	OwnerGroups []Group  `cbor:"2,keyasint,omitempty"` // none: keep them
+	Quotas      Quotas   `cbor:"3,keyasint"`           // zero: keep that one
+	By          Actor    `cbor:"4,keyasint"`
+	AtMS        int64    `cbor:"5,keyasint"`
+}
+
+// RecordFinalToken keeps with a dropped tenant the last token that its partition issued. It never lowers what is known. A
+// token that only an earlier life of the slug can have ended with is late and RefusedStaleToken.
 type RecordFinalToken struct {
 	Tenant TenantID `cbor:"1,keyasint"`
 	Token  uint64   `cbor:"2,keyasint"` // below TokenLimit
@@ -131,6 +148,27 @@ type EndOverlap struct {
 	AtMS   int64    `cbor:"4,keyasint"`
 }
 
+// RecordKeyUses keeps when API keys were used last, as the nodes noticed. Keys that are not there are passed over, and so
+// are uses that are newer than what is known by less than UseStepMS.
+type RecordKeyUses struct {
+	Uses []KeyUse `cbor:"1,keyasint"` // 1 .. KeyUsesMax, in the order of their keys, each there once
+	AtMS int64    `cbor:"2,keyasint"`
+}
+
+// KeyUse is when an API key was last used.
+type KeyUse struct {
+	_    struct{} `cbor:",toarray"`
+	Key  APIKeyID
+	AtMS int64 // one after the command's own time counts as that
+}
+
+const (
+	// KeyUsesMax bounds the uses in one RecordKeyUses.
+	KeyUsesMax = 256
+	// UseStepMS is how much newer a use must be to be kept: 10 minutes. The log is not written for less.
+	UseStepMS int64 = 10 * 60 * 1000
+)
+
 const dayMS = 24 * 60 * 60 * 1000
 
 const (
@@ -176,6 +214,12 @@ func (RevokeAPIKey) Kind() Kind { return KindRevokeAPIKey }
 // Kind is KindEndOverlap.
 func (EndOverlap) Kind() Kind { return KindEndOverlap }
 
+// Kind is KindChangeTenant.
+func (ChangeTenant) Kind() Kind { return KindChangeTenant }
+
+// Kind is KindRecordKeyUses.
+func (RecordKeyUses) Kind() Kind { return KindRecordKeyUses }
+
 func (c PutTenant) about() about { return about{tenant: c.Tenant, by: c.By, atMS: c.AtMS} }
 func (c SuspendTenant) about() about {
 	return about{tenant: c.Tenant, by: c.By, note: c.Note, atMS: c.AtMS}
@@ -198,4 +242,6 @@ func (c RotateAPIKey) about() about {
 func (c RevokeAPIKey) about() about {
 	return about{tenant: c.Tenant, key: c.Key, by: c.By, note: c.Note, atMS: c.AtMS}
 }
-func (c EndOverlap) about() about { return about{tenant: c.Tenant, key: c.Key, by: c.By, atMS: c.AtMS} }
+func (c ChangeTenant) about() about  { return about{tenant: c.Tenant, by: c.By, atMS: c.AtMS} }
+func (c RecordKeyUses) about() about { return about{by: ByPlatform(), atMS: c.AtMS} }
+func (c EndOverlap) about() about    { return about{tenant: c.Tenant, key: c.Key, by: c.By, atMS: c.AtMS} }

@@ -33,13 +33,17 @@ const (
 	RefusedTooManyMakers         // MakersMax people answer for the key already; create a new one
 	RefusedForbidden             // the API key that asks may not
 	RefusedWiderScope            // the API key that asks would make a wider one
+	RefusedTenantEnding          // the tenant is dropped, and its final token is not known yet
+	RefusedTokensSpent           // the slug's tokens have come so far that it cannot be given again
+	RefusedStaleToken            // the token is of an earlier life of the slug
 	reasonCount                  // not a reason
 )
 
 func (r Reason) String() string {
 	names := [...]string{"", "invalid", "unknown_tenant", "tenant_exists", "tenant_dropped", "tenant_not_dropped",
 		"placement_fixed", "too_many_tenants", "unknown_api_key", "api_key_exists", "api_key_ended",
-		"api_key_already_rotated", "no_overlap", "too_many_api_keys", "too_many_makers", "forbidden", "wider_scope"}
+		"api_key_already_rotated", "no_overlap", "too_many_api_keys", "too_many_makers", "forbidden", "wider_scope", "tenant_ending",
+		"tokens_spent", "stale_token"}
 	if r >= reasonCount {
 		return fmt.Sprintf("reason(%d)", uint8(r))
 	}
@@ -84,7 +88,7 @@ type Event struct {
 	Key       APIKeyID // the API key concerned, if any
 	KeyName   string
 	Successor APIKeyID // of EventAPIKeyRotated
-	Token     uint64   // of EventFinalTokenRecorded
+	Token     uint64   // of EventFinalTokenRecorded; of EventTenantCreated: what its tokens count from above
 	Refused   Kind     // of EventRefused: the kind of the command
 	Reason    Reason   // of EventRefused
 	Field     string   // of EventRefused

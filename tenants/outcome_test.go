@@ -14,9 +14,9 @@ func TestNames_areThereAndDiffer(t *testing.T) {
 		first, last int
 		name        func(int) fmt.Stringer
 	}{
-		"reason": {int(tenants.RefusedInvalid), int(tenants.RefusedWiderScope), func(n int) fmt.Stringer { return tenants.Reason(n) }},
+		"reason": {int(tenants.RefusedInvalid), int(tenants.RefusedStaleToken), func(n int) fmt.Stringer { return tenants.Reason(n) }},
 		"event":  {int(tenants.EventTenantCreated), int(tenants.EventRefused), func(n int) fmt.Stringer { return tenants.EventKind(n) }},
-		"kind":   {int(tenants.KindPutTenant), int(tenants.KindEndOverlap), func(n int) fmt.Stringer { return tenants.Kind(n) }},
+		"kind":   {int(tenants.KindPutTenant), int(tenants.KindRecordKeyUses), func(n int) fmt.Stringer { return tenants.Kind(n) }},
 		"state":  {int(tenants.KeyActive), int(tenants.KeyRevoked), func(n int) fmt.Stringer { return tenants.KeyState(n) }},
 	} {
 		seen := map[string]bool{}

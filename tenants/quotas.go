@@ -25,8 +25,10 @@ func QuotasDefault() Quotas {
 }
 
 // OrDefaults is q with the default in place of every zero.
-func (q Quotas) OrDefaults() Quotas {
-	d := QuotasDefault()
+func (q Quotas) OrDefaults() Quotas { return q.or(QuotasDefault()) }
+
+// or is q with d's in place of every zero.
+func (q Quotas) or(d Quotas) Quotas {
 	for _, f := range [...]struct{ value, fallback *int }{
 		{&q.Keys, &d.Keys}, {&q.Leases, &d.Leases}, {&q.Waiters, &d.Waiters}, {&q.Sessions, &d.Sessions},
 		{&q.RequestsPerSecond, &d.RequestsPerSecond}, {&q.AuditRetentionDays, &d.AuditRetentionDays},

@@ -115,6 +115,32 @@ func (s Scope) Allows(verb Verb, class string) bool {
 	return !verb.concernsClasses() || class != "" && matches(s.Classes, class)
 }
 
+// sentences say what each verb allows; %s is which classes.
+var sentences = map[Verb]string{
+	VerbLocks:            "take, keep, give back and look at locks of %s",
+	VerbDeclareClasses:   "declare and retire %s",
+	VerbReadAudit:        "read and export the audit, the reconciliation list and the posture report",
+	VerbReportGuard:      "report what guards have checked and refused",
+	VerbAdministerTenant: "make, rotate and revoke the tenant's API keys, and end anybody's hold",
+	VerbOperatePlatform:  "make, suspend and drop tenants, hand out their API keys, and look after the nodes",
+}
+
+// Sentence says what the scope allows, as what follows "may".
+func (s Scope) Sentence() string {
+	sentence := sentences[s.Verb]
+	if !s.Verb.concernsClasses() {
+		return sentence
+	}
+	prefix, open := strings.CutSuffix(s.Classes, "*")
+	switch {
+	case !open:
+		return fmt.Sprintf(sentence, "the class "+prefix)
+	case prefix == "":
+		return fmt.Sprintf(sentence, "all classes")
+	}
+	return fmt.Sprintf(sentence, "classes whose names begin with "+prefix)
+}
+
 // Covers reports whether other gives no right that s does not give. The operator of the platform registers tenants and
 // hands them their first API keys: that scope covers all others, though it allows none of their verbs.
 func (s Scope) Covers(other Scope) bool {
@@ -174,6 +200,15 @@ func (s Scopes) Strings() []string {
 	texts := make([]string, len(s))
 	for i, scope := range s {
 		texts[i] = scope.String()
+	}
+	return texts
+}
+
+// Sentences are the scopes as sentences, in order.
+func (s Scopes) Sentences() []string {
+	texts := make([]string, len(s))
+	for i, scope := range s {
+		texts[i] = scope.Sentence()
 	}
 	return texts
 }

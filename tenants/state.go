@@ -31,8 +31,8 @@ func New() *State {
 }
 
 // Apply carries out one command. Refused, it leaves the state as it was and returns one EventRefused; carried out, the
-// events that became true, which are none when the command only repeated what was done. It panics for a Command that is
-// none of this package's.
+// events that became true, which are none when the command only repeated what was done, and none of RecordKeyUses, which
+// is no news. It panics for a Command that is none of this package's.
 func (s *State) Apply(c Command) (Result, []Event) {
 	s.events = nil
 	r := s.apply(c)
@@ -70,6 +70,10 @@ func (s *State) apply(c Command) Result {
 		return s.revokeAPIKey(c)
 	case EndOverlap:
 		return s.endOverlap(c)
+	case ChangeTenant:
+		return s.alterTenant(c)
+	case RecordKeyUses:
+		return s.recordKeyUses(c)
 	}
 	panic(fmt.Sprintf("tenants: command kind %d", c.Kind()))
 }
@@ -118,6 +122,19 @@ func (s *State) Tenants() []Tenant {
 		return true
 	})
 	return all
+}
+
+// TenantsFrom are at most limit tenants in the order of their slugs, beginning with the first that is not before from.
+func (s *State) TenantsFrom(from TenantID, limit int) []Tenant {
+	var page []Tenant
+	s.tenants.Ascend(from, func(_ TenantID, t *Tenant) bool {
+		if len(page) == limit {
+			return false
+		}
+		page = append(page, t.copied())
+		return true
+	})
+	return page
 }
 
 // APIKey is the tenant's API key with that id. Another tenant's is as unknown as one that never was.

@@ -4,16 +4,17 @@ import "slices"
 
 // Tenant is one tenant, live or dropped.
 type Tenant struct {
-	ID          TenantID    `cbor:"1,keyasint"`
-	OwnerGroups []Group     `cbor:"2,keyasint"` // in order
-	Quotas      Quotas      `cbor:"3,keyasint"`
-	Partition   PartitionID `cbor:"4,keyasint"`
-	TokenBase   uint64      `cbor:"5,keyasint,omitempty"` // tokens count from above it; once final, the last one issued
-	Suspended   bool        `cbor:"6,keyasint,omitempty"`
-	Dropped     bool        `cbor:"7,keyasint,omitempty"`
-	TokenFinal  bool        `cbor:"8,keyasint,omitempty"` // dropped, and TokenBase is what the partition ended with
-	CreatedMS   int64       `cbor:"9,keyasint"`
-	ChangedMS   int64       `cbor:"10,keyasint"`
+	ID           TenantID    `cbor:"1,keyasint"`
+	OwnerGroups  []Group     `cbor:"2,keyasint"` // in order
+	Quotas       Quotas      `cbor:"3,keyasint"`
+	Partition    PartitionID `cbor:"4,keyasint"`
+	TokenBase    uint64      `cbor:"5,keyasint,omitempty"` // tokens count from above it; once final, the last one issued
+	Suspended    bool        `cbor:"6,keyasint,omitempty"`
+	Dropped      bool        `cbor:"7,keyasint,omitempty"`
+	TokenFinal   bool        `cbor:"8,keyasint,omitempty"` // dropped, and TokenBase is what the partition ended with
+	CreatedMS    int64       `cbor:"9,keyasint"`
+	ChangedMS    int64       `cbor:"10,keyasint"`
+	EarlierLives uint32      `cbor:"11,keyasint,omitempty"` // how often the slug was dropped and given again
 }
 
 // HasOwnerGroup reports whether g signs for the tenant.
@@ -41,7 +42,7 @@ func (s *State) putTenant(c PutTenant) Result {
 	same := old.Quotas == c.Quotas && slices.Equal(old.OwnerGroups, c.OwnerGroups)
 	switch {
 	case old.Dropped:
-		return refuse(RefusedTenantDropped)
+		return s.createAgain(c, *old)
 	case c.Partition != 0 && c.Partition != old.Partition, c.TokenBase != 0 && c.TokenBase != old.TokenBase:
 		return refuse(RefusedPlacementFixed)
 	case same:
@@ -64,8 +65,41 @@ func (s *State) createTenant(c PutTenant) Result {
 	}
 	t := Tenant{ID: c.Tenant, OwnerGroups: c.OwnerGroups, Quotas: c.Quotas, Partition: c.Partition,
 		TokenBase: c.TokenBase, CreatedMS: c.AtMS}
-	s.changeTenant(t, c, Event{Kind: EventTenantCreated})
+	s.changeTenant(t, c, Event{Kind: EventTenantCreated, Token: t.TokenBase})
 	return Result{}
+}
+
+// createAgain gives a dropped tenant's slug to its successor. The token base is one above the final token: so the marks
+// that the lives of a slug leave in partitions differ, and one of an earlier life is never taken for that of a later.
+func (s *State) createAgain(c PutTenant, old Tenant) Result {
+	base := max(old.TokenBase+1, c.TokenBase)
+	switch {
+	case c.Partition == 0 && !c.Create:
+		return refuse(RefusedTenantDropped)
+	case !old.TokenFinal:
+		return refuse(RefusedTenantEnding)
+	case c.Partition == 0:
+		return refuseField("partition")
+	case base > TokenBaseMax:
+		return refuse(RefusedTokensSpent)
+	}
+	t := Tenant{ID: c.Tenant, OwnerGroups: c.OwnerGroups, Quotas: c.Quotas, Partition: c.Partition, TokenBase: base,
+		CreatedMS: c.AtMS, EarlierLives: old.EarlierLives + 1}
+	s.changeTenant(t, c, Event{Kind: EventTenantCreated, Token: base})
+	return Result{}
+}
+
+// alterTenant changes what the command names.
+func (s *State) alterTenant(c ChangeTenant) Result {
+	t, r := s.liveTenant(c.Tenant)
+	if !r.OK() {
+		return r
+	}
+	put := PutTenant{Tenant: c.Tenant, OwnerGroups: t.OwnerGroups, Quotas: c.Quotas.or(t.Quotas), By: c.By, AtMS: c.AtMS}
+	if len(c.OwnerGroups) > 0 {
+		put.OwnerGroups = c.OwnerGroups
+	}
+	return s.putTenant(put)
 }
 
 // wrongField names the first field out of its range, or is empty. Owner groups are in order.
@@ -166,6 +200,8 @@ func (s *State) recordFinalToken(c RecordFinalToken) Result {
 		return refuse(RefusedNotDropped)
 	case t.TokenFinal && c.Token <= t.TokenBase:
 		return Result{}
+	case t.EarlierLives > 0 && c.Token < t.TokenBase:
+		return refuse(RefusedStaleToken)
 	}
 	final := *t
 	final.TokenBase, final.TokenFinal = max(t.TokenBase, c.Token), true

@@ -130,7 +130,9 @@ func TestDropTenant_keepsSlugAndFinalToken(t *testing.T) {
 	if _, err := w.state.Authenticate(credential(t, 1).Reveal(), nowMS); err != tenants.ErrUnauthorized {
 		t.Errorf("got %v, want ErrUnauthorized", err)
 	}
-	w.refused(putTenant("acme"), tenants.RefusedTenantDropped)
+	unplaced := putTenant("acme")
+	unplaced.Partition, unplaced.TokenBase = 0, 0
+	w.refused(unplaced, tenants.RefusedTenantDropped)
 	w.refused(tenants.SuspendTenant{Tenant: "acme", Note: "x", By: admin, AtMS: nowMS}, tenants.RefusedTenantDropped)
 	w.refused(w.create(2, "locks:*"), tenants.RefusedTenantDropped)
 

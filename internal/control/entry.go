@@ -25,6 +25,8 @@ type Entry struct {
 	Cluster *SetCluster
 	Tenants tenants.Command
 	Review  review.Command
+	// Salt, drawn by the proposer, hides the personal text of the entry's events in the audit. Zero: none.
+	Salt [16]byte
 }
 
 // part says whose command an entry carries. Part of the log format.
@@ -40,6 +42,7 @@ type wireEntry struct {
 	Version uint16          `cbor:"1,keyasint"`
 	Part    part            `cbor:"2,keyasint"`
 	Command cbor.RawMessage `cbor:"3,keyasint"`
+	Salt    []byte          `cbor:"4,keyasint,omitempty"` // none or 16 bytes that are not all zero
 }
 
 var (
@@ -86,7 +89,11 @@ func (e Entry) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidEntry, err)
 	}
-	b, err := encMode.Marshal(wireEntry{Version: entryVersion, Part: p, Command: command})
+	w := wireEntry{Version: entryVersion, Part: p, Command: command}
+	if e.Salt != [16]byte{} {
+		w.Salt = e.Salt[:]
+	}
+	b, err := encMode.Marshal(w)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidEntry, err)
 	}
@@ -133,6 +140,18 @@ func decodeEntry(b []byte) (Entry, error) {
 	if w.Version != entryVersion {
 		return Entry{}, fmt.Errorf("version %d", w.Version)
 	}
+	e, err := decodeCommand(w)
+	if err != nil || len(w.Salt) == 0 {
+		return e, err
+	}
+	if len(w.Salt) != len(e.Salt) {
+		return Entry{}, fmt.Errorf("salt of %d bytes", len(w.Salt))
+	}
+	e.Salt = [16]byte(w.Salt)
+	return e, nil
+}
+
+func decodeCommand(w wireEntry) (Entry, error) {
 	switch w.Part {
 	case partCluster:
 		c := new(SetCluster)

@@ -17,6 +17,8 @@ type Machine struct {
 	cluster SetCluster
 	tenants *tenants.State
 	reviews *review.State
+
+	salt [16]byte // of the entry applied last; not of the state
 }
 
 // New is an empty machine, as before the first entry.
@@ -36,7 +38,7 @@ func (m *Machine) Apply(index uint64, entry []byte) (Result, []Event) {
 		panic(fmt.Sprintf("control: entry %d: %v", index, err))
 	}
 	r, events := m.command(e)
-	m.index = index
+	m.index, m.salt = index, e.Salt
 	m.roll(entry, r)
 	return r, events
 }
@@ -66,6 +68,9 @@ func (m *Machine) roll(entry []byte, r Result) {
 	}
 	m.rolling = [32]byte(h.Sum(nil))
 }
+
+// Salt is the salt of the entry applied last, for the audit.
+func (m *Machine) Salt() [16]byte { return m.salt }
 
 // Rolling is the hash over all entries applied, their indices and results: equal on replicas that applied the same log.
 func (m *Machine) Rolling() [32]byte { return m.rolling }

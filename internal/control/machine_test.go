@@ -250,3 +250,26 @@ func TestRolling_dependsOnIndexEntryAndOrder(t *testing.T) {
 		t.Error("different logs have equal hashes")
 	}
 }
+
+func TestEntry_carriesItsSalt(t *testing.T) {
+	e := control.Entry{Cluster: &control.SetCluster{ClusterID: "c0ffee00-0000-4000-8000-000000000001", PartitionCount: 2, CreatedMS: 1}, Salt: [16]byte{7, 1}}
+	b, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := control.New()
+	m.Apply(3, b)
+	if got := m.Salt(); got != e.Salt {
+		t.Errorf("after the entry the machine's salt is %x; want %x", got, e.Salt)
+	}
+	bare, err := control.Entry{Cluster: e.Cluster}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bare) >= len(b) {
+		t.Errorf("an entry without a salt has %d bytes, with one %d; want fewer, as before there were salts", len(bare), len(b))
+	}
+	if _, err := control.DecodeEntry(append(bare[:len(bare):len(bare)], 0)); err == nil {
+		t.Error("an entry with a byte behind it is accepted")
+	}
+}

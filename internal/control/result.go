@@ -14,6 +14,7 @@ const (
 	RefusedUnknownTenant = "unknown_tenant"      // no such tenant
 	RefusedTenantDropped = "tenant_dropped"      // the tenant is dropped
 	RefusedOwnerGroup    = "unknown_owner_group" // the class's owner is none of the tenant's owner groups
+	RefusedOwnerStays    = "owner_group_stays"   // the group to be replaced is an owner group of the tenant still
 	RefusedForbidden     = "forbidden"           // the API key that declares does not work, or has no such scope
 	RefusedAuthor        = "wrong_author"        // the author named is not whoever answers for the API key
 )

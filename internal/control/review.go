@@ -35,7 +35,7 @@ func (m *Machine) reviewCommand(c review.Command) (Result, []Event) {
 		events = append(events, Event{Kind: "posture_" + string(e.Kind), Tenant: tenants.TenantID(e.Tenant), Class: e.Class,
 			Version: e.Version, Digest: e.Digest, By: e.By, Note: e.Note, AtMS: e.AtMS})
 	}
-	return Result{OK: true, Unchanged: r.Unchanged, Version: r.Version, State: r.State, Missing: r.Missing}, events
+	return reviewResult(r), events
 }
 
 // inadmissible says why the tenant's own rules do not let the command through, or nothing.
@@ -52,31 +52,80 @@ func (m *Machine) inadmissible(c review.Command, id tenants.TenantID) string {
 		if !t.HasOwnerGroup(tenants.Group(c.Posture.Owner)) {
 			return RefusedOwnerGroup
 		}
-		return m.wrongAuthor(c)
+		return m.wrongActor(id, c.Class, c.Author, c.AtMS)
+	case review.Withdraw:
+		return m.wrongActor(id, c.Class, c.By, c.AtMS)
+	case review.Retire:
+		return m.wrongActor(id, c.Class, c.By, c.AtMS)
 	case review.Sign:
-		class, _ := m.reviews.Class(c.Tenant, c.Class)
-		v, declared := class.Version(c.Version)
-		if declared && !t.HasOwnerGroup(tenants.Group(v.Posture.Owner)) {
-			return RefusedOwnerGroup
-		}
+		return m.maySign(t, c)
+	case review.TransferOwner:
+		return m.mayTransfer(t, c)
 	}
 	return ""
 }
 
-// wrongAuthor holds what an API key declares against what is known of the key: that it works and has the scope, and that
-// all who answer for it are named, since none of them may sign. The proposer's word alone would be a way round.
-func (m *Machine) wrongAuthor(d review.Declare) string {
-	if d.Author.Lineage == "" {
+// wrongActor holds what an API key does to a class against what is known of the key: that it works and has the scope, and
+// that all who answer for it are named, since none of them may sign. The proposer's word alone would be a way round.
+func (m *Machine) wrongActor(id tenants.TenantID, class review.ClassName, by review.Actor, atMS int64) string {
+	if by.Lineage == "" {
 		return "" // a person, whom only the proposer knows
 	}
-	key, ok := m.tenants.APIKey(tenants.TenantID(d.Tenant), tenants.APIKeyID(d.Author.ID))
+	key, ok := m.tenants.APIKey(id, tenants.APIKeyID(by.ID))
 	switch {
-	case !ok || !key.State(d.AtMS).Works() || !key.Scopes.Allows(tenants.VerbDeclareClasses, string(d.Class)):
+	case !ok || !key.State(atMS).Works() || !key.Scopes.Allows(tenants.VerbDeclareClasses, string(class)):
 		return RefusedForbidden
-	case d.Author.Lineage != string(key.Lineage) || !slices.Equal(d.Author.Persons, persons(key.Makers)):
+	case by.Lineage != string(key.Lineage) || !slices.Equal(by.Persons, persons(key.Makers)):
 		return RefusedAuthor
 	}
 	return ""
+}
+
+// maySign refuses a signature for a group that is none of the tenant's, and one of somebody who has rotated the API key
+// that declared the version since: whoever made any key of a lineage answers for what the lineage declares.
+func (m *Machine) maySign(t tenants.Tenant, s review.Sign) string {
+	class, _ := m.reviews.Class(s.Tenant, s.Class)
+	v, declared := class.Version(s.Version)
+	switch {
+	case !declared:
+		return ""
+	case !t.HasOwnerGroup(tenants.Group(v.Posture.Owner)):
+		return RefusedOwnerGroup
+	case v.State == review.StateInReview && v.Author.Lineage != "" && m.madeKeyOf(t.ID, v.Author.Lineage, s.Signer):
+		return string(review.RefusedAuthor)
+	}
+	return ""
+}
+
+func (m *Machine) madeKeyOf(id tenants.TenantID, lineage string, p review.Person) bool {
+	return slices.ContainsFunc(m.tenants.APIKeys(id), func(k tenants.APIKey) bool {
+		return string(k.Lineage) == lineage && review.Actor{Persons: persons(k.Makers)}.Includes(p)
+	})
+}
+
+// mayTransfer refuses a transfer by an API key that is no operator's, one away from a group that is still there, which would
+// be a way past its signature, and one to a group that is none of the tenant's.
+func (m *Machine) mayTransfer(t tenants.Tenant, c review.TransferOwner) string {
+	switch {
+	case !m.operates(c.By, c.AtMS):
+		return RefusedForbidden
+	case t.HasOwnerGroup(tenants.Group(c.From)):
+		return RefusedOwnerStays
+	case !t.HasOwnerGroup(tenants.Group(c.To)):
+		return RefusedOwnerGroup
+	}
+	return ""
+}
+
+// operates reports whether an API key that is named as the actor is an operator's and works. A person is known to the
+// proposer alone.
+func (m *Machine) operates(by review.Actor, atMS int64) bool {
+	if by.Lineage == "" {
+		return true
+	}
+	key, ok := m.tenants.APIKey(tenants.Platform, tenants.APIKeyID(by.ID))
+	return ok && key.State(atMS).Works() && string(key.Lineage) == by.Lineage &&
+		key.Scopes.Allows(tenants.VerbOperatePlatform, "")
 }
 
 // target is what a command is about, and who asks.
@@ -101,7 +150,9 @@ func targetOf(c review.Command) target {
 	case review.Withdraw:
 		return target{"withdraw", tenants.TenantID(c.Tenant), c.Class, c.Version, c.By.ID, "", c.AtMS}
 	case review.Retire:
-		return target{"retire", tenants.TenantID(c.Tenant), c.Class, 0, c.By.ID, "", c.AtMS}
+		return target{"retire", tenants.TenantID(c.Tenant), c.Class, 0, c.By.ID, c.Reason, c.AtMS}
+	case review.TransferOwner:
+		return target{"transfer_owner", tenants.TenantID(c.Tenant), c.Class, 0, c.By.ID, c.Reason, c.AtMS}
 	}
 	return target{}
 }

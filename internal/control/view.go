@@ -25,6 +25,16 @@ func (m *Machine) Tenant(id tenants.TenantID) (tenants.Tenant, bool) { return m.
 // Tenants are all tenants by slug, dropped ones included.
 func (m *Machine) Tenants() []tenants.Tenant { return m.tenants.Tenants() }
 
+// TenantsFrom are at most limit tenants by slug, dropped ones included, beginning with the first that is not before from.
+func (m *Machine) TenantsFrom(from tenants.TenantID, limit int) []tenants.Tenant {
+	return m.tenants.TenantsFrom(from, limit)
+}
+
+// UseIsNews reports whether a use of the API key at that moment is worth an entry of the log.
+func (m *Machine) UseIsNews(key tenants.APIKeyID, atMS int64) bool {
+	return m.tenants.UseIsNews(key, atMS)
+}
+
 // PlaceTenant chooses the partition for a new tenant. Before SetCluster it is tenants.ErrNoPartition.
 func (m *Machine) PlaceTenant() (tenants.PartitionID, error) {
 	return tenants.Place(m.tenants.Loads(m.cluster.PartitionCount))
@@ -63,6 +73,7 @@ type TenantDesired struct {
 	Suspended  bool   // no new leases
 	Dropped    bool   // the partition ought to have nothing of it
 	TokenFinal bool   // dropped, and the last token issued is recorded: there is nothing left to do
+	Again      bool   // the slug has had earlier lives, whose classes are among these, retired
 	Classes    []review.Desired
 }
 
@@ -75,7 +86,7 @@ func (m *Machine) DesiredState(partition tenants.PartitionID) []TenantDesired {
 			continue
 		}
 		d := TenantDesired{Tenant: t.ID, Quotas: t.Quotas, TokenBase: t.TokenBase, Suspended: t.Suspended,
-			Dropped: t.Dropped, TokenFinal: t.TokenFinal}
+			Dropped: t.Dropped, TokenFinal: t.TokenFinal, Again: t.EarlierLives > 0}
 		if !t.Dropped {
 			d.Classes = m.reviews.Desired(review.TenantID(t.ID))
 		}
