@@ -24,7 +24,7 @@ BENCH     ?= .
 
 # Debian packages that tests need besides Go, gcc, make and git: network namespaces and packet filters for the tests that
 # cut nodes off. Browser tests will add chromium by DEBIAN_PACKAGES_BROWSER; there are none yet.
-DEBIAN_PACKAGES         ?= iproute2 iptables
+DEBIAN_PACKAGES         ?= iproute2 iptables postgresql mariadb-server
 DEBIAN_PACKAGES_BROWSER ?=
 
 .PHONY: test check unit packages fmt-check vet staticcheck tidy-check build bench fuzz fmt clean

@@ -28,16 +28,17 @@ type Problem struct {
 	Detail   string `json:"detail,omitempty"`   // what happened this time
 	Instance string `json:"instance,omitempty"` // a URN made of the request id
 
-	Code      Code    `json:"code"`
-	Retry     Retry   `json:"retry"`
-	Remedy    string  `json:"remedy"`           // what to do
-	Field     string  `json:"field,omitempty"`  // of invalid_request: which part of the request
-	Reason    string  `json:"reason,omitempty"` // of a refusal or an end: the state machine's own name for it
-	Scope     string  `json:"scope,omitempty"`  // of forbidden: the scope that was missing
-	Leader    *Leader `json:"leader,omitempty"` // who leads, where it is known
-	Lease     *Lease  `json:"lease,omitempty"`  // what is known of the lease
-	Parts     []Part  `json:"parts,omitempty"`  // of not_ready
-	RequestID string  `json:"request_id,omitempty"`
+	Code      Code          `json:"code"`
+	Retry     Retry         `json:"retry"`
+	Remedy    string        `json:"remedy"`             // what to do
+	Field     string        `json:"field,omitempty"`    // of invalid_request: which part of the request
+	Reason    string        `json:"reason,omitempty"`   // of a refusal or an end: the state machine's own name for it
+	Scope     string        `json:"scope,omitempty"`    // of forbidden: the scope that was missing
+	Leader    *Leader       `json:"leader,omitempty"`   // who leads, where it is known
+	Lease     *Lease        `json:"lease,omitempty"`    // what is known of the lease
+	Parts     []Part        `json:"parts,omitempty"`    // of not_ready
+	Findings  []FileFinding `json:"findings,omitempty"` // of a class file: everything that is wrong with it, and its warnings
+	RequestID string        `json:"request_id,omitempty"`
 }
 
 // Leader names the node that leads a tenant's partition.

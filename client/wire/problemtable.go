@@ -16,6 +16,7 @@ const (
 	CodeIDConflict      Code = "id_conflict"
 	CodeTooOld          Code = "too_old"
 	CodeStaleToken      Code = "stale_token"
+	CodeNotHeld         Code = "not_held"
 
 	CodeQuotaExceeded   Code = "quota_exceeded"
 	CodeRateLimited     Code = "rate_limited"
@@ -23,12 +24,27 @@ const (
 	CodeTenantSuspended Code = "tenant_suspended"
 	CodeTenantDropped   Code = "tenant_dropped"
 
+	CodeTenantExists  Code = "tenant_exists"
+	CodeTenantEnding  Code = "tenant_ending"
+	CodeTooMany       Code = "too_many"
+	CodeAPIKeyEnded   Code = "api_key_ended"
+	CodeAPIKeyRotated Code = "api_key_rotated"
+	CodeNoOverlap     Code = "no_overlap"
+	CodeWiderScope    Code = "wider_scope"
+
+	CodeAuditBehind    Code = "audit_behind"
 	CodeNoQuorum       Code = "no_quorum"
 	CodeNotLeader      Code = "not_leader"
 	CodeOutcomeUnknown Code = "outcome_unknown"
 	CodeStopping       Code = "stopping"
 	CodeNotReady       Code = "not_ready"
 	CodeInternal       Code = "internal"
+
+	CodeStaleBase         Code = "stale_base"
+	CodePurposeFixed      Code = "purpose_fixed"
+	CodeUnknownOwnerGroup Code = "unknown_owner_group"
+	CodeOwnerGroupStays   Code = "owner_group_stays"
+	CodeNeverSigned       Code = "never_signed"
 
 	CodeInvalidRequest       Code = "invalid_request"
 	CodeUnauthorized         Code = "unauthorized"
@@ -65,7 +81,9 @@ var problemTable = []ProblemKind{
 	{CodeTooOld, http.StatusConflict, RetryNewID, 0, "The id is so old that nothing is remembered of it; nothing was done.",
 		"Ask with a new id, numbered above all before."},
 	{CodeStaleToken, http.StatusConflict, RetryNever, 0, "The token is not the one of this lease; nothing was changed.",
-		"Release with the token that the grant carried."},
+		"Release with the token that the grant carried. To end somebody's hold, look at the lock again: it may have another holder by now."},
+	{CodeNotHeld, http.StatusConflict, RetryNever, 0, "Nobody holds the key, so there is no hold to end; nothing was changed.",
+		"Look at the lock, at its class and key as they are written: the hold may be over already."},
 
 	{CodeQuotaExceeded, http.StatusTooManyRequests, RetryLater, 5, "The tenant has as much as its quota allows.",
 		"Release what is not needed, end sessions that are over, or have the quota raised."},
@@ -78,6 +96,23 @@ var problemTable = []ProblemKind{
 	{CodeTenantDropped, http.StatusForbidden, RetryNever, 0, "The tenant is being dropped; its leases end.",
 		"Stop what its leases protected."},
 
+	{CodeTenantExists, http.StatusConflict, RetryNever, 0, "There is a tenant of that name with other contents; nothing was done.",
+		"Change it with PATCH, or take another name."},
+	{CodeTenantEnding, http.StatusConflict, RetryLater, 5, "The tenant is dropped, and its last fencing token is not known yet.",
+		"Make it again when its state is `dropped`: when its last lease has ended."},
+	{CodeTooMany, http.StatusConflict, RetryNever, 0, "There are as many as there may be; `detail` says of what.",
+		"Do without some that are not needed any more; an ended API key counts for 30 days."},
+	{CodeAPIKeyEnded, http.StatusConflict, RetryNever, 0, "The API key is expired, revoked or rotated out already.",
+		"Create a new one."},
+	{CodeAPIKeyRotated, http.StatusConflict, RetryNever, 0, "The API key has been rotated already: it has a successor.",
+		"Rotate the successor. If its secret was lost, revoke it and create a new API key."},
+	{CodeNoOverlap, http.StatusConflict, RetryNever, 0, "The API key has no successor, so there is no overlap to end.",
+		"Rotate it first, or revoke it."},
+	{CodeWiderScope, http.StatusForbidden, RetryNever, 0, "An API key makes none that may do more than itself.",
+		"Ask for scopes that those of your API key cover, or use a wider one."},
+
+	{CodeAuditBehind, http.StatusServiceUnavailable, RetryLater, 5, "The audit cannot keep up, and a correctness class is not granted without it.",
+		"Repeat later with the same id. What is held goes on. Operators: the node's readiness says what is wrong with its audit."},
 	{CodeNoQuorum, http.StatusServiceUnavailable, RetrySameID, 2, "No majority of nodes answers, so nothing can be granted or kept.",
 		"A holder works on until its local deadline and then stops. Repeat with the same id at any node."},
 	{CodeNotLeader, http.StatusServiceUnavailable, RetrySameID, 0, "This node does not lead the tenant's partition; nothing was done.",
@@ -90,6 +125,17 @@ var problemTable = []ProblemKind{
 		"Wait; `parts` says what for."},
 	{CodeInternal, http.StatusInternalServerError, RetrySameID, 0, "The server made a mistake.",
 		"Repeat with the same id. If it stays, give the request id to the operator."},
+
+	{CodeStaleBase, http.StatusConflict, RetryNever, 0, "Another version of the class was signed meanwhile; nothing was done.",
+		"Look at what is in force now, and declare the class again on that base."},
+	{CodePurposeFixed, http.StatusConflict, RetryNever, 0, "The purpose of a class name is fixed by its first signed version, for ever.",
+		"Declare the purpose that the name has had, or take another name. Retirement does not free a name."},
+	{CodeUnknownOwnerGroup, http.StatusConflict, RetryNever, 0, "The class's owner is none of the tenant's owner groups.",
+		"Name one of the tenant's owner groups, or have the platform's operator register this one."},
+	{CodeOwnerGroupStays, http.StatusConflict, RetryNever, 0, "The group is an owner group of the tenant still, so its own signature is needed.",
+		"Have it sign. If it is gone for good, take it from the tenant's owner groups first."},
+	{CodeNeverSigned, http.StatusConflict, RetryNever, 0, "No version of the class was ever signed.",
+		"Leave it: what was never signed grants nothing, and may be declared with another owner."},
 
 	{CodeInvalidRequest, http.StatusBadRequest, RetryNever, 0, "The request is not well formed; nothing was done.",
 		"Mend what `field` and `detail` name."},
@@ -105,8 +151,8 @@ var problemTable = []ProblemKind{
 		"Repeat with the same id."},
 	{CodeTooLarge, http.StatusRequestEntityTooLarge, RetryNever, 0, "The request's body is too large; nothing was done.",
 		"Stay within the limit that `detail` names; split a heartbeat by lease."},
-	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, RetryNever, 0, "The request's body is not `application/json`.",
-		"Send `Content-Type: application/json`."},
+	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, RetryNever, 0, "The request's body is of a type that this call does not take.",
+		"Send `Content-Type: application/json`; a class file may be `application/yaml` as well."},
 }
 
 var kindByCode = func() map[Code]ProblemKind {
