@@ -19,12 +19,13 @@ import (
 
 // devFile is dev.json: the shape that scripts rely on.
 type devFile struct {
-	Nodes    []devNode  `json:"nodes"`
-	Tenant   string     `json:"tenant"`
-	APIKey   string     `json:"api_key"`
-	AdminKey string     `json:"admin_key"`
-	Classes  []devClass `json:"classes"`
-	Data     string     `json:"data"`
+	Nodes          []devNode  `json:"nodes"`
+	Tenant         string     `json:"tenant"`
+	APIKey         string     `json:"api_key"`
+	AdminKey       string     `json:"admin_key"`
+	OperatorAPIKey string     `json:"operator_api_key"`
+	Classes        []devClass `json:"classes"`
+	Data           string     `json:"data"`
 }
 
 type devNode struct {
@@ -187,6 +188,7 @@ type groupStatus struct {
 	Group       string `json:"group"`
 	Leader      string `json:"leader"`
 	Ready       bool   `json:"ready"`
+	FirstIndex  uint64 `json:"first_index"` // that its log still has
 	Index       uint64 `json:"index"`
 	RollingHash string `json:"rolling_hash"`
 	StateHash   string `json:"state_hash"`

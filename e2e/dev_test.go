@@ -72,6 +72,9 @@ func wantFile(t *testing.T, c *cluster, pidFits func(devNode) bool) {
 	if f.Tenant != "acme" || !strings.HasPrefix(f.APIKey, "stn_") || !strings.HasPrefix(f.AdminKey, "stn_") || f.APIKey == f.AdminKey {
 		t.Errorf("tenant %q, api_key %q, admin_key %q; want acme and two API keys", f.Tenant, f.APIKey, f.AdminKey)
 	}
+	if !strings.HasPrefix(f.OperatorAPIKey, "stn_") || f.OperatorAPIKey == f.AdminKey || f.OperatorAPIKey == f.APIKey {
+		t.Errorf("operator_api_key %q; want an API key of its own", f.OperatorAPIKey)
+	}
 	if f.Data != c.dir || !slices.Equal(f.Classes, sampleClasses) {
 		t.Errorf("data %q, classes %v; want %q and %v", f.Data, f.Classes, c.dir, sampleClasses)
 	}
@@ -97,8 +100,8 @@ func wantFields(t *testing.T, c *cluster) {
 	if err := decoder.Decode(&devFile{}); err != nil {
 		t.Errorf("dev.json: %v", err)
 	}
-	for _, field := range []string{"nodes", "id", "url", "pid", "leader_of", "tenant", "api_key", "admin_key", "classes", "class",
-		"purpose", "enforcement", "quorum_loss", "data"} {
+	for _, field := range []string{"nodes", "id", "url", "pid", "leader_of", "tenant", "api_key", "admin_key", "operator_api_key",
+		"classes", "class", "purpose", "enforcement", "quorum_loss", "data"} {
 		if !strings.Contains(string(raw), `"`+field+`":`) {
 			t.Errorf("dev.json has no %s:\n%s", field, raw)
 		}

@@ -42,7 +42,12 @@ func serve(b *testing.B, l *locks, method, path, body string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := api.New(api.Config{Platform: quickPlatform{p, principal}, NodeID: "n1"})
+	now := time.Now()
+	unlimited := api.NewLimits(func() time.Time { // every request has a second of its own
+		now = now.Add(time.Second)
+		return now
+	})
+	a, err := api.New(api.Config{Platform: quickPlatform{p, principal}, NodeID: "n1", Limits: unlimited})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stanchion-locks/stanchion/client/wire"
+	"github.com/stanchion-locks/stanchion/internal/control"
 	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/leader"
 	"github.com/stanchion-locks/stanchion/tenants"
@@ -29,10 +30,13 @@ const (
 	session  = "4f2c9a1be07d4c55a3b6d2f0918e7c43"
 	leaseOne = session + ".1"
 
-	goodKey     = "stn_good"
+	goodKey     = "stn_good"     // every scope of a tenant
 	narrowKey   = "stn_narrow"   // locks:ledger-* only
 	foreignKey  = "stn_foreign"  // of another tenant
 	unscopedKey = "stn_unscoped" // audit:read only
+	adminKey    = "stn_admin"    // tenant:admin only
+	guardKey    = "stn_guard"    // guard:report only
+	operatorKey = "stn_operator" // platform:operator, of no tenant
 )
 
 // locks is a partition that answers as a test says.
@@ -43,6 +47,7 @@ type locks struct {
 	endSession func(context.Context, leader.EndSession) error
 	look       func(context.Context, leader.Look) (leader.Answer, error)
 	list       func(context.Context, api.LockQuery) (api.LockPage, error)
+	command    func(context.Context, lockcore.Command) (lockcore.Result, error)
 }
 
 func (l *locks) Acquire(ctx context.Context, r leader.Acquire) (leader.Answer, error) {
@@ -87,6 +92,13 @@ func (l *locks) List(ctx context.Context, q api.LockQuery) (api.LockPage, error)
 	return l.list(ctx, q)
 }
 
+func (l *locks) Command(ctx context.Context, c lockcore.Command) (lockcore.Result, error) {
+	if l.command == nil {
+		return lockcore.Result{Outcome: lockcore.Refused, Reason: lockcore.RefusedUnknown}, nil
+	}
+	return l.command(ctx, c)
+}
+
 func heldLease(id lockcore.LeaseID, class lockcore.ClassName, key lockcore.Key) *lockcore.Lease {
 	return &lockcore.Lease{ID: id, State: lockcore.StateHeld, Class: class, Key: key, Holder: "host-a:1", Token: 33, Epoch: 7,
 		Version: 3, Purpose: lockcore.PurposeCorrectness, Enforcement: lockcore.EnforcementFenced, APIKey: "good",
@@ -105,28 +117,46 @@ type platform struct {
 	leader  *api.LeaderRef // guarded by mu; nil: nobody knows
 	forward http.RoundTripper
 	parts   []wire.Part
+	// control is the control log, of which this node is the leader unless controlLeader says otherwise. Nil: nobody knows one.
+	control       *control.Machine // guarded by mu
+	controlLeader *api.LeaderRef   // guarded by mu
+	// facts is what the node knows of a lock. Nil: nothing.
+	facts func(api.FactsQuery) api.Facts
+	audit api.Audit // nil: one in which nothing has happened
+	// inForce is what the tenants' partitions grant under. Nil: nothing.
+	inForce func(lockcore.TenantID, lockcore.ClassName) uint64
 	// catchingUp: keys that are unknown may only be unknown yet.
 	catchingUp bool
 }
 
 func (p *platform) Authenticate(presented string) (tenants.Principal, error) {
 	principal := tenants.Principal{Tenant: "acme", KeyID: "good", Lineage: "first", KeyName: "ledger service"}
-	scopes := "locks:*"
+	scopes := "locks:* classes:declare:* audit:read guard:report tenant:admin"
 	switch presented {
 	case goodKey:
 	case narrowKey:
 		scopes = "locks:ledger-*"
 	case unscopedKey:
 		scopes = "audit:read"
+	case adminKey:
+		scopes = "tenant:admin"
+	case guardKey:
+		scopes = "guard:report"
 	case foreignKey:
 		principal.Tenant, principal.KeyID, principal.Lineage = "globex", "theirs", "theirs"
+	case operatorKey:
+		principal.Tenant, scopes = tenants.Platform, "platform:operator"
 	default:
+		if principal, err := p.authenticateByControl(presented); err == nil {
+			return principal, nil
+		}
 		if p.catchingUp {
 			return tenants.Principal{}, api.ErrNotReady
 		}
 		return tenants.Principal{}, tenants.ErrUnauthorized
 	}
-	parsed, err := tenants.ParseScopes(scopes)
+	p.nameInLog(&principal, presented)
+	parsed, err := tenants.ParseScopes(strings.Fields(scopes)...)
 	principal.Scopes = parsed
 	return principal, err
 }
@@ -148,6 +178,48 @@ func (p *platform) leads(ref *api.LeaderRef) {
 	p.leader = ref
 }
 
+func (p *platform) ControlLeader() (api.LeaderRef, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.controlLeader != nil:
+		return *p.controlLeader, true
+	case p.control != nil:
+		return self, true
+	}
+	return api.LeaderRef{}, false
+}
+
+// Control carries the entry out at once, as a log of one node would.
+func (p *platform) Control(_ context.Context, e control.Entry) (control.Result, error) {
+	b, err := e.Encode()
+	if err != nil {
+		return control.Result{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.control == nil {
+		return control.Result{}, leader.ErrNotLeader
+	}
+	r, _ := p.control.Apply(p.control.Revision()+1, b)
+	return r, nil
+}
+
+func (p *platform) ReadControl(_ context.Context, f func(*control.Machine)) error {
+	p.ViewControl(f)
+	return nil
+}
+
+func (p *platform) ViewControl(f func(*control.Machine)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.control == nil {
+		f(control.New())
+		return
+	}
+	f(p.control)
+}
+
 func (p *platform) Forward(string) http.RoundTripper { return p.forward }
 
 func (p *platform) KeyName(_ lockcore.TenantID, apiKeyID string) string {
@@ -155,6 +227,22 @@ func (p *platform) KeyName(_ lockcore.TenantID, apiKeyID string) string {
 		return "ledger service"
 	}
 	return ""
+}
+
+func (p *platform) Facts(_ context.Context, q api.FactsQuery) api.Facts {
+	if p.facts == nil {
+		return api.Facts{Node: "n1", SinceContact: -1}
+	}
+	return p.facts(q)
+}
+
+// InUse is what an idle tenant uses.
+func (p *platform) InUse(id lockcore.TenantID) (lockcore.TenantState, bool) {
+	return lockcore.TenantState{ID: id, LastToken: 33}, p.locks != nil
+}
+
+func (p *platform) AwaitApplied(context.Context) (applied, behind []string) {
+	return []string{"n1", "n2"}, []string{"n3"}
 }
 
 func (p *platform) Ready() []wire.Part { return p.parts }
@@ -174,6 +262,7 @@ type node struct {
 type options struct {
 	peer        bool
 	inFlightMax int
+	limits      *api.Limits // nil: the API's own
 	listener    net.Listener
 }
 
@@ -181,7 +270,7 @@ type options struct {
 func start(t *testing.T, p *platform, o options) *node {
 	t.Helper()
 	n := &node{log: &syncBuffer{}, done: make(chan error, 1), client: &http.Client{Transport: &http.Transport{}}}
-	a, err := api.New(api.Config{Platform: p, NodeID: "n1", Peer: o.peer, InFlightMax: o.inFlightMax})
+	a, err := api.New(api.Config{Platform: p, NodeID: "n1", Peer: o.peer, InFlightMax: o.inFlightMax, Limits: o.limits})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,9 @@ var provocations = []struct {
 		return leader.Answer{Status: leader.StatusRefused, Reason: lockcore.RefusedStaleToken, Index: 9}, nil
 	}}, request{method: http.MethodDelete, path: "/v1/leases/" + leaseOne + "?token=7", key: goodKey}},
 
+	{"end of a hold that has another token", holding(34, nil), forceWith(plainForce)},
+	{"end of a hold that nobody has", &locks{}, forceWith(plainForce)},
+
 	{"no quorum", failing(leader.ErrNoQuorum), put(leaseOne, plainAcquire)},
 	{"not the leader", failing(leader.ErrNotLeader), put(leaseOne, plainAcquire)},
 	{"unknown outcome", failing(leader.ErrUnknownOutcome), put(leaseOne, plainAcquire)},
@@ -115,8 +118,12 @@ func TestProblems_areAnsweredAsPublished(t *testing.T) {
 	golden(t, "testdata/problems.txt", got.String())
 
 	elsewhere := []wire.Code{
+		wire.CodeStaleBase, wire.CodePurposeFixed, wire.CodeUnknownOwnerGroup, wire.CodeOwnerGroupStays, wire.CodeNeverSigned, // of classes
 		wire.CodeStopping, wire.CodeNotReady, wire.CodeRequestTimeout, // see the tests of the server
-		wire.CodeRateLimited, // the quota of requests per second is the tenant's
+		wire.CodeRateLimited, // see the tests of limits
+		wire.CodeAuditBehind, // see the tests of whole nodes
+		wire.CodeTenantExists, wire.CodeTenantEnding, wire.CodeTooMany, wire.CodeAPIKeyEnded, wire.CodeAPIKeyRotated,
+		wire.CodeNoOverlap, wire.CodeWiderScope, // see the tests of tenants and API keys
 	}
 	for _, k := range wire.Problems() {
 		if met[k.Code] == slices.Contains(elsewhere, k.Code) {

@@ -32,12 +32,18 @@ func (s *Server) route(method, path string, permission api.Permission, handler a
 	}
 	s.routes = append(s.routes, Route{method, path, permission})
 	s.echo.Add(method, path, func(c echo.Context) error {
-		return s.answer(c, path, func() (tenants.Principal, error) { return s.api.Serve(c, permission, handler) })
+		return s.answer(c, path, audited(method, permission), func() (tenants.Principal, error) { return s.api.Serve(c, permission, handler) })
 	})
 }
 
+// audited reports whether requests of a route change leases: what comes of them is in the audit, or is a heartbeat, which
+// comes too often to be written down.
+func audited(method string, permission api.Permission) bool {
+	return method != http.MethodGet && (permission == api.LocksAcquire || permission == api.LocksKeep)
+}
+
 // answer gives a request its id, serves it, answers its failure as a problem, and logs it.
-func (s *Server) answer(c echo.Context, path string, serve func() (tenants.Principal, error)) error {
+func (s *Server) answer(c echo.Context, path string, audited bool, serve func() (tenants.Principal, error)) error {
 	began := s.now()
 	id := api.RequestID(c.Request().Header.Get(api.HeaderRequestID))
 	c.Response().Header()[api.HeaderRequestID] = []string{id}
@@ -45,7 +51,9 @@ func (s *Server) answer(c echo.Context, path string, serve func() (tenants.Princ
 	if err != nil {
 		s.fail(c, id, err)
 	}
-	s.logAccess(c, path, caller, began)
+	if !audited || c.Response().Status >= http.StatusBadRequest {
+		s.logAccess(c, path, caller, began)
+	}
 	return nil
 }
 
@@ -83,7 +91,7 @@ func (s *Server) fail(c echo.Context, id string, err error) {
 
 // unrouted answers what no route takes: an unknown address or a method that the address does not have.
 func (s *Server) unrouted(err error, c echo.Context) {
-	_ = s.answer(c, "", func() (tenants.Principal, error) {
+	_ = s.answer(c, "", false, func() (tenants.Principal, error) {
 		c.Response().Header().Set("Cache-Control", "no-store")
 		if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 			switch e.Code {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,22 +32,26 @@ type Config struct {
 	API *api.API
 	// Log takes what went wrong. Nil: slog.Default.
 	Log *slog.Logger
-	// AccessLog takes one line for each request, at level Info. Nil: none is kept.
+	// AccessLog takes one line, at level Info, for each request that reads, administers or is refused. What changes leases is
+	// in the audit or comes too often. Nil: none is kept.
 	AccessLog *slog.Logger
 	// ClientIP finds the client's address, for the log. Nil: the connection's own; headers are believed by nobody.
 	ClientIP echo.IPExtractor
+	// Internal answers what nodes ask each other, at addresses below /internal/. Only the listener between nodes has it.
+	Internal http.Handler
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }
 
 // Server serves one listener: the public one, or the one that the node's peers pass requests on to.
 type Server struct {
-	api    *api.API
-	echo   *echo.Echo
-	routes []Route
-	log    *slog.Logger
-	access *slog.Logger
-	now    func() time.Time
+	api      *api.API
+	internal http.Handler // nil: none
+	echo     *echo.Echo
+	routes   []Route
+	log      *slog.Logger
+	access   *slog.Logger
+	now      func() time.Time
 }
 
 // New makes a server with all its routes. It starts nothing.
@@ -54,7 +59,7 @@ func New(c Config) (*Server, error) {
 	if c.API == nil {
 		return nil, errors.New("web: no API")
 	}
-	s := &Server{api: c.API, echo: echo.New(), log: c.Log, access: c.AccessLog, now: c.Now}
+	s := &Server{api: c.API, internal: c.Internal, echo: echo.New(), log: c.Log, access: c.AccessLog, now: c.Now}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -73,7 +78,13 @@ func New(c Config) (*Server, error) {
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.internal != nil && strings.HasPrefix(r.URL.Path, "/internal/") {
+		s.internal.ServeHTTP(w, r)
+		return
+	}
+	s.echo.ServeHTTP(w, r)
+}
 
 // Run serves the listener, which it closes, until ctx ends. Requests that hang are then told to go to another node, and
 // all are given 5 s to be answered. It returns nil after such an end, else what broke the listener.

@@ -12,7 +12,8 @@ import (
 
 func newClass() *cobra.Command {
 	class := &cobra.Command{Use: "class", Short: "Class files: what a lock class promises when things break"}
-	class.AddCommand(newClassLint())
+	class.AddCommand(newClassLint(), newClassApply(), newClassDiff(), newClassWait(), newClassList(), newClassShow(),
+		newClassRetire(), newClassTransferOwner())
 	return class
 }
 

@@ -21,12 +21,20 @@ type nodeConfig struct {
 	Data       string       `yaml:"data"`       // folder, one node's own
 	Listen     string       `yaml:"listen"`     // host:port of the API
 	Private    string       `yaml:"private"`    // host:port of metrics and pprof; empty: none
+	AccessLog  string       `yaml:"access_log"` // file of this node's own requests; empty: access.log in data
+	Audit      auditConfig  `yaml:"audit"`
 	Partitions int          `yaml:"partitions"` // 1 .. 64; fixed at bootstrap
 	Profile    string       `yaml:"profile"`    // production (default); dev and test: quick elections
 	TLS        tlsConfig    `yaml:"tls"`        // between nodes
 	Nodes      []memberFile `yaml:"nodes"`      // all voters, this node included
 
 	path string `yaml:"-"`
+}
+
+// auditConfig says where the node's audit is.
+type auditConfig struct {
+	File     string `yaml:"file"`      // empty: audit.db in data
+	BytesMax int64  `yaml:"bytes_max"` // of the file; 0: as much as the disk has
 }
 
 type tlsConfig struct {
@@ -45,6 +53,7 @@ const (
 	partitionsDefault = 2
 	partitionsMax     = 64
 	configBytesMax    = 64 << 10
+	auditBytesMin     = 1 << 20
 )
 
 // readConfig reads and checks a node's configuration. Paths in it are taken from the file's own folder. Unknown keys,
@@ -73,10 +82,13 @@ func readConfig(path string) (nodeConfig, error) {
 }
 
 func (c *nodeConfig) resolve(dir string) {
-	for _, p := range []*string{&c.Data, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
+	for _, p := range []*string{&c.Data, &c.AccessLog, &c.Audit.File, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
+	}
+	if c.AccessLog == "" {
+		c.AccessLog = filepath.Join(c.Data, accessLogFile)
 	}
 	if c.Partitions == 0 {
 		c.Partitions = partitionsDefault
@@ -109,6 +121,9 @@ func (c *nodeConfig) validate() error {
 	}
 	if c.Private != "" {
 		errs = append(errs, address("private", c.Private))
+	}
+	if c.Audit.BytesMax != 0 && c.Audit.BytesMax < auditBytesMin {
+		errs = append(errs, fmt.Errorf("audit.bytes_max: %d is neither 0 nor at least %d", c.Audit.BytesMax, auditBytesMin))
 	}
 	if c.Partitions < 1 || c.Partitions > partitionsMax {
 		errs = append(errs, fmt.Errorf("partitions: %d is not 1 to %d", c.Partitions, partitionsMax))

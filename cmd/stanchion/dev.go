@@ -230,6 +230,7 @@ func (d *devCluster) inProcess(i int, logTo io.Writer) (node, error) {
 	dir := d.nodeDir(i)
 	return node{
 		listen: d.listen(i), admin: filepath.Join(dir, adminSocket), dev: true, log: log,
+		access: filepath.Join(dir, accessLogFile),
 		platform: platform.Config{Node: self.ID, Cluster: d.cluster, Data: dir, Listen: self.Addr, Peers: d.members,
 			Partitions: devPartitions, Credentials: credentials, Profile: d.profile, Bootstrap: d.fresh, Logger: log,
 			Fatal: raftnode.ExitOnFailure(dir, log, os.Exit)},

@@ -17,12 +17,13 @@ import (
 
 // devFile is DIR/dev.json: everything that a script needs of a development cluster.
 type devFile struct {
-	Nodes    []devFileNode  `json:"nodes"`
-	Tenant   string         `json:"tenant"`
-	APIKey   string         `json:"api_key"`
-	AdminKey string         `json:"admin_key"`
-	Classes  []devFileClass `json:"classes"`
-	Data     string         `json:"data"`
+	Nodes          []devFileNode  `json:"nodes"`
+	Tenant         string         `json:"tenant"`
+	APIKey         string         `json:"api_key"`
+	AdminKey       string         `json:"admin_key"`
+	OperatorAPIKey string         `json:"operator_api_key"`
+	Classes        []devFileClass `json:"classes"`
+	Data           string         `json:"data"`
 }
 
 type devFileNode struct {
@@ -88,12 +89,33 @@ func (d *devCluster) seed(ctx context.Context) (devFile, error) {
 			Enforcement: string(c.file.Enforcement), QuorumLoss: string(c.file.QuorumLoss)})
 	}
 	err := errors.Join(
-		keepKey(ctx, nodes, &file.APIKey, "sample service", "locks:*", "classes:declare:*", "guard:report"),
-		keepKey(ctx, nodes, &file.AdminKey, "sample administrator", "locks:*", "classes:declare:*", "audit:read", "guard:report", "tenant:admin"))
+		keepKey(ctx, nodes, devTenant, &file.APIKey, "sample service", "locks:*", "classes:declare:*", "guard:report"),
+		keepKey(ctx, nodes, devTenant, &file.AdminKey, "sample administrator", "locks:*", "classes:declare:*", "audit:read",
+			"guard:report", "tenant:admin"),
+		d.awaitFirstOperator(ctx, nodes),
+		keepKey(ctx, nodes, tenants.Platform, &file.OperatorAPIKey, "sample operator", "platform:operator"))
 	if err != nil {
 		return devFile{}, err
 	}
 	return file, d.awaitReady(ctx, nodes, file)
+}
+
+// awaitFirstOperator waits until the processes of a new cluster have made and printed the first operator's API key: they do
+// so while there is none, and dev is about to make one.
+func (d *devCluster) awaitFirstOperator(ctx context.Context, nodes adminClients) error {
+	if !d.fresh || !d.options.processes {
+		return nil
+	}
+	for {
+		for _, a := range nodes {
+			if o, err := a.operator(ctx); err == nil && o.Keys > 0 {
+				return nil
+			}
+		}
+		if !pause(ctx, again) {
+			return fmt.Errorf("no node has made the first operator's API key: %w", ctx.Err())
+		}
+	}
 }
 
 // awaitCluster waits until the control log has begun and can be read.
@@ -110,9 +132,16 @@ func awaitCluster(ctx context.Context, nodes adminClients) error {
 	}
 }
 
+// devQuotas leave a benchmark its room: nothing is to be kept from anybody here.
+func devQuotas() tenants.Quotas {
+	q := tenants.QuotasDefault()
+	q.RequestsPerSecond = 1_000_000
+	return q
+}
+
 func putTenant(ctx context.Context, nodes adminClients, groups []tenants.Group) error {
 	_, err := nodes.control(ctx, control.Entry{Tenants: tenants.PutTenant{Tenant: devTenant, OwnerGroups: groups,
-		Quotas: tenants.QuotasDefault(), Partition: 1, By: tenants.ByPlatform(), AtMS: time.Now().UnixMilli()}})
+		Quotas: devQuotas(), Partition: 1, By: tenants.ByPlatform(), AtMS: time.Now().UnixMilli()}})
 	if err != nil {
 		return fmt.Errorf("make tenant %s: %w", devTenant, err)
 	}
@@ -131,25 +160,25 @@ func (d *devCluster) remembered() devFile {
 func (d *devCluster) filePath() string { return filepath.Join(d.dir, "dev.json") }
 
 // keepKey makes an API key unless the remembered one still works.
-func keepKey(ctx context.Context, nodes adminClients, key *string, name string, scopes ...string) error {
+func keepKey(ctx context.Context, nodes adminClients, tenant tenants.TenantID, key *string, name string, scopes ...string) error {
 	if *key != "" {
-		works, err := nodes.works(ctx, devTenant, *key)
+		works, err := nodes.works(ctx, tenant, *key)
 		if err != nil || works {
 			return err
 		}
 	}
-	made, err := createKey(ctx, nodes, devTenant, name, devKeyLife, scopes...)
+	made, err := createKey(ctx, nodes, tenant, name, devKeyLife, scopes...)
 	*key = made
 	return err
 }
 
 // works waits until some node can tell whether an API key is the tenant's and works.
-func (all adminClients) works(ctx context.Context, tenant, key string) (bool, error) {
+func (all adminClients) works(ctx context.Context, tenant tenants.TenantID, key string) (bool, error) {
 	for {
 		known := false
 		for _, a := range all { // every one of them: a node begins to settle when it is first asked
 			r, err := a.apiKey(ctx, key)
-			if err == nil && r.Works && r.Tenant == tenant {
+			if err == nil && r.Works && r.Tenant == string(tenant) {
 				return true, nil
 			}
 			known = known || (err == nil && r.Known)
@@ -163,7 +192,7 @@ func (all adminClients) works(ctx context.Context, tenant, key string) (bool, er
 	}
 }
 
-// awaitReady waits until every node knows the API key, every class is in force and every group has a leader.
+// awaitReady waits until every node knows the API keys, every class is in force and every group has a leader.
 func (d *devCluster) awaitReady(ctx context.Context, nodes adminClients, f devFile) error {
 	for !d.isReady(ctx, nodes, f) {
 		if !pause(ctx, again/4) {
@@ -176,8 +205,10 @@ func (d *devCluster) awaitReady(ctx context.Context, nodes adminClients, f devFi
 func (d *devCluster) isReady(ctx context.Context, nodes adminClients, f devFile) bool {
 	works := true
 	for _, a := range nodes { // every one of them: a node begins to settle when it is first asked
-		r, err := a.apiKey(ctx, f.APIKey)
-		works = works && err == nil && r.Works
+		for _, key := range []string{f.APIKey, f.AdminKey, f.OperatorAPIKey} {
+			r, err := a.apiKey(ctx, key)
+			works = works && err == nil && r.Works
+		}
 	}
 	if !works {
 		return false

@@ -8,6 +8,8 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -37,13 +39,15 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 }
 
 // servePrivate serves metrics and profiles on the private address.
-func servePrivate(ctx context.Context, address string) error {
+func servePrivate(ctx context.Context, address string, node prometheus.Collector) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("bind the private port: %w", err)
 	}
+	registry := prometheus.NewRegistry() // the node's own: a development cluster has three nodes in a process
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), node)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)

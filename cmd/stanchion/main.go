@@ -74,6 +74,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; see '%s --help'", errUsage, err, c.CommandPath())
 	})
-	root.AddCommand(newServe(), newDev(), newClass(), newCluster(), newBench())
+	root.AddCommand(newServe(), newDev(), newClass(), newCluster(), newBench(), newLocks(), newWhy(), newAudit(),
+		newTenant(), newAPIKey())
 	return root
 }

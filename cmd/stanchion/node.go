@@ -21,6 +21,7 @@ type node struct {
 	listen   string // host:port of the API
 	admin    string // path of the operator's socket
 	private  string // host:port of metrics and profiles; empty: none
+	access   string // path of the access log; empty: none
 	dev      bool   // a node of a development cluster: its operator's socket takes reviews as well
 	log      *slog.Logger
 }
@@ -35,14 +36,21 @@ func (n node) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, public.Close())
 	}
+	var access *slog.Logger
+	if n.access != "" {
+		log, file := openAccessLog(n.access)
+		defer file.Close()
+		access = log
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	below, stop := context.WithCancel(context.WithoutCancel(ctx))
 	doors, doorsCtx := errgroup.WithContext(ctx)
-	doors.Go(func() error { return n.serveAPI(doorsCtx, p, public, false) })
-	doors.Go(func() error { return n.serveAPI(doorsCtx, p, p.PeerListener(), true) })
+	limits := api.NewLimits(nil) // one for both, as a tenant has one quota
+	doors.Go(func() error { return n.serveAPI(doorsCtx, p, public, access, limits, false) })
+	doors.Go(func() error { return n.serveAPI(doorsCtx, p, p.PeerListener(), nil, limits, true) })
 	doors.Go(func() error { return n.serveAdmin(doorsCtx, p) })
 	if n.private != "" {
-		doors.Go(func() error { return servePrivate(doorsCtx, n.private) })
+		doors.Go(func() error { return servePrivate(doorsCtx, n.private, p.Collector()) })
 	}
 	g.Go(func() error { return p.Run(below) })
 	g.Go(func() error { defer stop(); return doors.Wait() })
@@ -50,12 +58,17 @@ func (n node) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (n node) serveAPI(ctx context.Context, p *platform.Platform, l net.Listener, peer bool) error {
-	a, err := api.New(api.Config{Platform: p, NodeID: string(n.platform.Node), Peer: peer})
+func (n node) serveAPI(ctx context.Context, p *platform.Platform, l net.Listener, access *slog.Logger, limits *api.Limits,
+	peer bool) error {
+	a, err := api.New(api.Config{Platform: p, NodeID: string(n.platform.Node), Peer: peer, Limits: limits})
 	if err != nil {
 		return err
 	}
-	s, err := web.New(web.Config{API: a, Log: n.log})
+	c := web.Config{API: a, Log: n.log, AccessLog: access}
+	if peer {
+		c.Internal = p.Internal()
+	}
+	s, err := web.New(c)
 	if err != nil {
 		return err
 	}

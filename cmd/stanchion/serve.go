@@ -64,10 +64,11 @@ func serveNode(ctx context.Context, c nodeConfig, o serveOptions, out, logTo io.
 	}
 	n := node{
 		listen: c.Listen, private: c.Private, admin: filepath.Join(c.Data, adminSocket), dev: o.development, log: log,
+		access: c.AccessLog,
 		platform: platform.Config{
 			Node: raftnode.NodeID(c.Node), Cluster: raftnode.ClusterID(c.Cluster), Data: c.Data, Listen: c.peerListen(),
 			Peers: c.peers(), Partitions: c.Partitions, Credentials: credentials, Profile: raftProfile, Bootstrap: o.bootstrap,
-			Logger: log, Fatal: raftnode.ExitOnFailure(c.Data, log, os.Exit),
+			AuditFile: c.Audit.File, AuditBytesMax: c.Audit.BytesMax, Logger: log, Fatal: raftnode.ExitOnFailure(c.Data, log, os.Exit),
 		},
 	}
 	log.Info("effective settings", "config", c.path, "profile", raftProfile, "partitions", c.Partitions)

@@ -2,13 +2,16 @@ package platform
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/stanchion-locks/stanchion/client/wire"
 	"github.com/stanchion-locks/stanchion/internal/control"
 	"github.com/stanchion-locks/stanchion/lockcore"
+	"github.com/stanchion-locks/stanchion/lockcore/leader"
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 	"github.com/stanchion-locks/stanchion/tenants"
 	"github.com/stanchion-locks/stanchion/web/api"
@@ -28,7 +31,20 @@ func (p *Platform) Authenticate(presented string) (tenants.Principal, error) {
 	if err != nil && (!caughtUp || p.control.cutOff()) {
 		return tenants.Principal{}, api.ErrNotReady
 	}
+	if err == nil {
+		p.uses.note(principal.KeyID, time.Now().UnixMilli())
+	}
 	return principal, err
+}
+
+// InUse is what the tenant's partition carries of it, as this node has applied it.
+func (p *Platform) InUse(tenant lockcore.TenantID) (state lockcore.TenantState, known bool) {
+	part := p.partitionOf(tenant)
+	if part == nil {
+		return lockcore.TenantState{}, false
+	}
+	part.locks.View(func(m *lockcore.Machine) { state, known = m.Tenant(tenant) })
+	return state, known
 }
 
 // partitionOf is the partition that carries the tenant; nil if the tenant is unknown.
@@ -90,7 +106,7 @@ func (p *Platform) Ready() []wire.Part {
 	for _, each := range p.partitions {
 		parts = append(parts, part(each.id, each.group, true))
 	}
-	return parts
+	return append(parts, p.audit.part())
 }
 
 func part(id raftnode.GroupID, g *raftnode.Group, caughtUp bool) wire.Part {
@@ -113,6 +129,7 @@ const lagMax = 1000
 // Control puts a command into the control log. On a node that does not lead the control group it is ErrNotLeader; see
 // also ErrUnknownOutcome. A command that breaks a rule is no error: the result says so.
 func (p *Platform) Control(ctx context.Context, e control.Entry) (control.Result, error) {
+	rand.Read(e.Salt[:])
 	b, err := e.Encode()
 	if err != nil {
 		return control.Result{}, fmt.Errorf("encode control entry: %w", err)
@@ -122,6 +139,31 @@ func (p *Platform) Control(ctx context.Context, e control.Entry) (control.Result
 
 // LeadsControl reports whether this node leads the control group, as far as it knows.
 func (p *Platform) LeadsControl() bool { return p.control.group.Status().State == raftnode.Leader }
+
+// ControlLeader is who leads the control group, as far as this node knows.
+func (p *Platform) ControlLeader() (api.LeaderRef, bool) {
+	node := p.control.group.Status().Leader
+	if node == "" {
+		return api.LeaderRef{}, false
+	}
+	return api.LeaderRef{NodeID: string(node), URL: p.config.url(node), Self: node == p.config.Node}, true
+}
+
+// ReadControl lets f read the control log's machine with everything in it that was committed before the call: an entry of
+// the log's own, a barrier, is committed first. Errors: ErrNotLeader, leader.ErrNoQuorum, and the context's own.
+func (p *Platform) ReadControl(ctx context.Context, f func(*control.Machine)) error {
+	err := p.control.group.Barrier(ctx)
+	switch {
+	case raftnode.NotProposed(err):
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", leader.ErrNoQuorum, err)
+	}
+	p.control.view(f)
+	return nil
+}
 
 // ViewControl lets f read the control log's machine as this node has applied it. f must be short and must not keep it.
 func (p *Platform) ViewControl(f func(*control.Machine)) { p.control.view(f) }

@@ -31,6 +31,8 @@ func TestCalmCluster(t *testing.T) {
 		{"a retired class ends waiters and revokes holders", retiredClassEndsWaitersAndHolders},
 		{"a suspended tenant keeps what it holds", suspendedTenantKeepsWhatItHolds},
 		{"a dropped tenant leaves its final token", droppedTenantLeavesItsFinalToken},
+		{"a dropped tenant made again goes on above its tokens", tenantMadeAgainGoesOnAboveItsTokens},
+		{"a use of an API key is known on every node", keyUseIsKnownEverywhere},
 		{"a lock delay follows an expiry and no release", lockDelayFollowsAnExpiry},
 		{"durations out of range are refused by field", durationsOutOfRangeAreRefused},
 	} {

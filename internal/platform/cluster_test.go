@@ -53,14 +53,16 @@ type cluster struct {
 
 // testNode is one node: what stays of it over its lives, and the present one.
 type testNode struct {
-	id      raftnode.NodeID
-	dir     string
-	door    *link                     // public, for clients
-	links   map[raftnode.NodeID]*link // its own ways to the others
-	inward  []*link                   // the others' ways to it
-	logTo   *slog.Logger
-	cluster *cluster
-	refused chan string // nodes whose connections it refused, lately
+	id              raftnode.NodeID
+	dir             string
+	door            *link                     // public, for clients
+	links           map[raftnode.NodeID]*link // its own ways to the others
+	inward          []*link                   // the others' ways to it
+	logTo           *slog.Logger
+	cluster         *cluster
+	auditEntriesMax int         // that may wait for the audit; 0: as many as otherwise
+	profile         raftnode.Profile
+	refused         chan string // nodes whose connections it refused, lately
 
 	platform *platform.Platform // nil: stopped
 	end      func() error
@@ -78,7 +80,7 @@ func newCluster(t testing.TB, size int) *cluster {
 	for i := range size {
 		id := raftnode.NodeID(fmt.Sprintf("n%d", i+1))
 		n := &testNode{id: id, dir: filepath.Join(t.TempDir(), string(id)), door: newLink(t), cluster: c,
-			links: map[raftnode.NodeID]*link{}, refused: make(chan string, 1024), failed: make(chan error, 16)}
+			links: map[raftnode.NodeID]*link{}, profile: raftnode.TestProfile(), refused: make(chan string, 1024), failed: make(chan error, 16)}
 		n.logTo = slog.New(refusalLog{slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}), n.refused})
 		n.logTo = n.logTo.With("node", string(id))
 		c.nodes = append(c.nodes, n)
@@ -234,8 +236,8 @@ func (n *testNode) config(bootstrap bool) (platform.Config, error) {
 		return platform.Config{}, err
 	}
 	config := platform.Config{Node: n.id, Cluster: n.cluster.id, Data: n.dir, Listen: free.Addr().String(),
-		Partitions: partitions, Credentials: credentials, Profile: raftnode.TestProfile(), Bootstrap: bootstrap, Logger: n.logTo,
-		Fatal: func(err error) { n.failed <- err }}
+		Partitions: partitions, Credentials: credentials, Profile: n.profile, Bootstrap: bootstrap, Logger: n.logTo,
+		AuditEntriesMax: n.auditEntriesMax, Fatal: func(err error) { n.failed <- err }}
 	for _, peer := range n.cluster.nodes {
 		p := platform.Peer{ID: peer.id, URL: peer.door.url(), Addr: string(peer.id) + ".test:7000"}
 		if way, ok := n.links[peer.id]; ok {
@@ -278,7 +280,11 @@ func (n *testNode) server(p *platform.Platform, peer bool) (*web.Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	return web.New(web.Config{API: a, Log: n.logTo})
+	c := web.Config{API: a, Log: n.logTo}
+	if peer {
+		c.Internal = p.Internal()
+	}
+	return web.New(c)
 }
 
 // shutDown stops the node as an operator does: doors first.
@@ -352,6 +358,12 @@ func (c *cluster) leader(t testing.TB, group string, but ...*testNode) *testNode
 		return false
 	})
 	return found
+}
+
+// follower is a node that does not lead a partition which some other node leads.
+func (c *cluster) follower(t testing.TB, group string) *testNode {
+	t.Helper()
+	return c.others(c.leader(t, group))[0]
 }
 
 // others lists the nodes but some.

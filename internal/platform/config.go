@@ -30,7 +30,12 @@ type Config struct {
 	// Bootstrap makes the node's data folder and the cluster's first configuration: Peers, all of them. It is for the
 	// first start of a new cluster and refused afterwards.
 	Bootstrap bool
-	Logger    *slog.Logger
+	// AuditFile is the node's audit; empty: audit.db in Data. AuditBytesMax bounds it; zero: as much as the disk has.
+	AuditFile     string
+	AuditBytesMax int64
+	// AuditEntriesMax is how many entries may wait for the audit to take them; zero: 100,000.
+	AuditEntriesMax int
+	Logger          *slog.Logger
 	// Fatal is called at the first error after which the node must not go on; in production it does not return.
 	Fatal func(error)
 }

@@ -2,28 +2,30 @@ package platform
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/stanchion-locks/stanchion/internal/control"
+	"github.com/stanchion-locks/stanchion/lockcore/leader"
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 	"github.com/stanchion-locks/stanchion/tenants"
 )
 
-// ErrNotLeader says that this node does not lead the control group and nothing was proposed.
-var ErrNotLeader = errors.New("this node does not lead the control group")
+// ErrNotLeader says that this node does not lead the control group and nothing was proposed. It is a leader.ErrNotLeader.
+var ErrNotLeader = fmt.Errorf("control group: %w", leader.ErrNotLeader)
 
-// ErrUnknownOutcome says that a control entry may or may not be carried out. Look at the state before repeating it.
-var ErrUnknownOutcome = errors.New("outcome unknown")
+// ErrUnknownOutcome says that a control entry may or may not be carried out. Look at the state before repeating it. It is a
+// leader.ErrUnknownOutcome.
+var ErrUnknownOutcome = fmt.Errorf("control group: %w", leader.ErrUnknownOutcome)
 
 // controlLog is this node's copy of the control log's machine. Safe for concurrent use.
 type controlLog struct {
 	group   *raftnode.Group // set once, before Run
 	changed func()          // called after each entry and restore; must not block
 	settle  time.Duration   // how long the copy must be at rest to have caught up
+	feed    auditFeed       // guarded by mu
 
 	mu        sync.RWMutex
 	machine   *control.Machine // guarded by mu
@@ -33,8 +35,8 @@ type controlLog struct {
 	restSince time.Time        // guarded by mu
 }
 
-func newControlLog(changed func(), settle time.Duration) *controlLog {
-	return &controlLog{machine: control.New(), changed: changed, settle: settle}
+func newControlLog(changed func(), settle time.Duration, a *auditor) *controlLog {
+	return &controlLog{machine: control.New(), changed: changed, settle: settle, feed: auditFeed{auditor: a, log: controlAuditLog}}
 }
 
 // NewMachine makes the machine of a life of the group: empty, to be filled from snapshot and log.
@@ -42,6 +44,7 @@ func (c *controlLog) NewMachine() raftnode.Machine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.machine, c.known, c.once, c.rest = control.New(), false, false, position{}
+	c.feed.begin()
 	return controlMachine{c}
 }
 
@@ -149,7 +152,8 @@ type controlMachine struct{ c *controlLog }
 // Apply carries an entry out.
 func (m controlMachine) Apply(index, _ uint64, entry []byte) any {
 	m.c.mu.Lock()
-	result, _ := m.c.machine.Apply(index, entry)
+	result, events := m.c.machine.Apply(index, entry)
+	m.c.feed.offer(index, m.c.machine.Salt(), controlRows(events))
 	m.c.mu.Unlock()
 	m.c.changed()
 	return result
@@ -175,6 +179,9 @@ func (controlSnapshot) Release() {}
 func (m controlMachine) Restore(r io.Reader) error {
 	m.c.mu.Lock()
 	err := m.c.machine.Restore(r)
+	if err == nil {
+		m.c.feed.restored(m.c.machine.Revision())
+	}
 	m.c.mu.Unlock()
 	m.c.changed()
 	return err

@@ -6,12 +6,35 @@ import (
 	"time"
 
 	"github.com/stanchion-locks/stanchion/lockcore"
+	"github.com/stanchion-locks/stanchion/lockcore/leader"
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 	"github.com/stanchion-locks/stanchion/web/api"
 )
 
 // locks is one partition as the lease API sees it.
-type locks struct{ *raftnode.Partition }
+type locks struct {
+	*raftnode.Partition
+	audit *auditor
+}
+
+// Acquire is the partition's, but for classes that protect correctness: what cannot be accounted for is not granted anew
+// while the audit is so far behind that rows are left out. A request that waits already keeps its place, and is granted
+// when its turn comes, since that is the log's own doing.
+func (l locks) Acquire(ctx context.Context, r leader.Acquire) (leader.Answer, error) {
+	if l.audit.behind() && l.protects(r.Caller.Tenant, r.Class) {
+		return leader.Answer{}, api.ErrAuditBehind
+	}
+	return l.Partition.Acquire(ctx, r)
+}
+
+// protects reports whether the class is one of correctness.
+func (l locks) protects(tenant lockcore.TenantID, class lockcore.ClassName) (correctness bool) {
+	l.View(func(m *lockcore.Machine) {
+		c, known := m.Class(tenant, class)
+		correctness = known && c.Purpose == lockcore.PurposeCorrectness
+	})
+	return correctness
+}
 
 // scanMax bounds the locks that one page looks at; a page that found few among them is short and has a next one.
 const scanMax = 10_000

@@ -8,10 +8,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stanchion-locks/stanchion/audit"
+	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
 )
 
@@ -23,7 +26,9 @@ type Platform struct {
 	mux        *raftnode.Mux
 	confirmer  *raftnode.Confirmer
 	forward    *http.Transport
+	audit      *auditor
 	control    *controlLog
+	uses       *keyUses
 	partitions []*partition // number 1 first
 }
 
@@ -32,6 +37,7 @@ type partition struct {
 	number   int
 	id       raftnode.GroupID
 	locks    locks
+	feed     auditFeed // used under the partition's lock, and before a life of the group
 	group    *raftnode.Group
 	changed  chan struct{} // the control log or the partition has changed
 	diverged chan error    // the partition's state is not the leader's
@@ -50,8 +56,11 @@ func Open(c Config) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{config: c, log: c.Logger, data: data}
-	p.control = newControlLog(p.notify, c.Profile.HeartbeatTimeout+c.Profile.ElectionTimeout)
+	p := &Platform{config: c, log: c.Logger, data: data, uses: newKeyUses()}
+	if p.audit, err = openAuditor(c, uint64(data.Identity().Incarnation)); err != nil {
+		return nil, err
+	}
+	p.control = newControlLog(p.notify, c.Profile.HeartbeatTimeout+c.Profile.ElectionTimeout, p.audit)
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -97,11 +106,11 @@ func (p *Platform) open() error {
 	for n := 1; n <= c.Partitions; n++ { // all of them before any group runs, for its entries are told to them
 		p.partitions = append(p.partitions, p.newPartition(n))
 	}
-	if p.control.group, err = p.openGroup(controlGroup, p.control.NewMachine); err != nil {
+	if p.control.group, err = p.openGroup(controlGroup, controlAuditLog, p.control.NewMachine); err != nil {
 		return err
 	}
 	for _, part := range p.partitions {
-		if part.group, err = p.openGroup(part.id, part.locks.NewMachine); err != nil {
+		if part.group, err = p.openGroup(part.id, audit.Log(part.number), part.newMachine); err != nil {
 			return err
 		}
 		part.locks.Attach(part.group)
@@ -122,8 +131,20 @@ func (c Config) address(node raftnode.NodeID) string {
 func (p *Platform) newPartition(number int) *partition {
 	part := &partition{number: number, id: partitionGroup(number), changed: make(chan struct{}, 1),
 		diverged: make(chan error, 1)}
-	part.locks = locks{raftnode.NewPartition(p.config.Node, p.log.With("partition", number), part.notify, part.diverge)}
+	part.feed = auditFeed{auditor: p.audit, log: audit.Log(number)}
+	part.locks = locks{audit: p.audit, Partition: raftnode.NewPartition(raftnode.PartitionConfig{Node: p.config.Node,
+		Logger: p.log.With("partition", number), OnChange: part.notify, OnDiverge: part.diverge, OnRestore: part.feed.restored,
+		OnEntry: func(index uint64, salt [16]byte, events []lockcore.Event) {
+			part.feed.offer(index, salt, lockAudit(events))
+		}})}
 	return part
+}
+
+// newMachine makes the machine of a life of the group.
+func (part *partition) newMachine() raftnode.Machine {
+	m := part.locks.NewMachine()
+	part.feed.begin()
+	return m
 }
 
 // diverge takes the alarm that the partition's state differs here.
@@ -152,9 +173,12 @@ func (p *Platform) guard(ctx context.Context, part *partition) error {
 	}
 }
 
-func (p *Platform) openGroup(id raftnode.GroupID, machine func() raftnode.Machine) (*raftnode.Group, error) {
+func (p *Platform) openGroup(id raftnode.GroupID, log audit.Log, machine func() raftnode.Machine) (*raftnode.Group, error) {
+	var opened atomic.Pointer[raftnode.Group] // the group works before OpenGroup returns it
 	g, err := raftnode.OpenGroup(raftnode.GroupConfig{Group: id, Data: p.data, Create: p.config.Bootstrap, Mux: p.mux,
-		Confirmer: p.confirmer, Profile: p.config.Profile, NewMachine: machine, Logger: p.log, Fatal: p.config.Fatal})
+		Confirmer: p.confirmer, Profile: p.config.Profile, NewMachine: machine, Logger: p.log, Fatal: p.config.Fatal,
+		Gate: p.audit.truncationGate(log, len(p.config.Peers)), SnapshotGate: p.audit.snapshotGate(log, opened.Load)})
+	opened.Store(g)
 	if err != nil || !p.config.Bootstrap {
 		return g, err
 	}
@@ -185,6 +209,7 @@ func (p *Platform) Run(ctx context.Context) error {
 	var below errgroup.Group
 	below.Go(func() error { defer giveUp(); return p.mux.Run(network) }) // without its port a node is of no use
 	below.Go(func() error { return p.confirmer.Run(network) })
+	below.Go(func() error { return p.audit.run(network) })
 
 	g, running := errgroup.WithContext(ctx)
 	for _, part := range p.partitions {
@@ -193,6 +218,8 @@ func (p *Platform) Run(ctx context.Context) error {
 		g.Go(func() error { return p.guard(running, part) })
 	}
 	g.Go(func() error { return p.control.watch(running) })
+	g.Go(func() error { return p.runAudit(running) })
+	g.Go(func() error { return p.keyUse(running) })
 	if p.config.Bootstrap {
 		g.Go(func() error { return p.setCluster(running) })
 	}
@@ -201,7 +228,7 @@ func (p *Platform) Run(ctx context.Context) error {
 	err = errors.Join(err, p.stopGroups())
 	hangUp()
 	p.forward.CloseIdleConnections()
-	return errors.Join(err, below.Wait(), p.mux.Close())
+	return errors.Join(err, below.Wait(), p.mux.Close(), p.audit.store.Close())
 }
 
 // stopGroups closes the groups' stores, all at once.
@@ -221,7 +248,7 @@ func (p *Platform) close() error {
 	if p.mux != nil {
 		err = errors.Join(err, p.mux.Close())
 	}
-	return err
+	return errors.Join(err, p.audit.store.Close())
 }
 
 // groups are those that are open.

@@ -104,11 +104,19 @@ func missingOf(m *lockcore.Machine, d control.TenantDesired, revision uint64) []
 	if d.Dropped {
 		return missingOfDropped(m, d, put)
 	}
+	if known && have.Revision > revision {
+		// An earlier leader knew more of the control log. Commands about classes carry no revision that would fence them,
+		// and what this copy still takes for signed may be of an earlier life of the tenant.
+		return nil
+	}
 	var commands []lockcore.Command
 	if !known || have.Dropped || have.Quotas != put.Quotas || have.Suspended != d.Suspended {
 		commands = append(commands, put)
 	}
 	for _, c := range d.Classes {
+		if _, heard := m.Class(id, lockcore.ClassName(c.Class)); d.Again && c.Retired && !heard {
+			continue // of an earlier life: to retire it here it would have to be put in force first
+		}
 		commands = append(commands, missingClass(m, id, c)...)
 	}
 	return commands
@@ -129,11 +137,13 @@ func quotasOf(q tenants.Quotas) lockcore.Quotas {
 }
 
 // missingOfDropped drops the tenant. One that the partition has never heard of is put there first: its drop leaves the
-// final token that the control log asks for, and from then on nothing that is late can begin to count below it.
+// final token that the control log asks for, and from then on nothing that is late can begin to count below it. What an
+// earlier life of the slug left, a final token below this life's base, is no answer: a leader whose copy of the control log
+// lags could still put this life there.
 func missingOfDropped(m *lockcore.Machine, d control.TenantDesired, put lockcore.PutTenant) []lockcore.Command {
 	drop := lockcore.DropTenant{Tenant: put.Tenant, Revision: put.Revision}
 	have, known := m.Tenant(put.Tenant)
-	_, gone := m.FinalToken(put.Tenant)
+	_, gone := finalTokenOf(m, d)
 	switch {
 	case known && !have.Dropped:
 		return []lockcore.Command{drop}
@@ -141,6 +151,13 @@ func missingOfDropped(m *lockcore.Machine, d control.TenantDesired, put lockcore
 		return nil
 	}
 	return []lockcore.Command{put, drop}
+}
+
+// finalTokenOf is the last token of this life of a dropped tenant, if the partition is rid of it. A life's base is above
+// the final token of the one before, so that a lower one is not of this life.
+func finalTokenOf(m *lockcore.Machine, d control.TenantDesired) (lockcore.Token, bool) {
+	token, gone := m.FinalToken(lockcore.TenantID(d.Tenant))
+	return token, gone && uint64(token) >= d.TokenBase
 }
 
 func missingClass(m *lockcore.Machine, tenant lockcore.TenantID, d review.Desired) []lockcore.Command {
@@ -218,6 +235,14 @@ func (p *Platform) recordFinalTokens(ctx context.Context, part *partition) error
 	return nil
 }
 
+func finalTokensOf(m *lockcore.Machine, d control.TenantDesired, nowMS int64) []tenants.RecordFinalToken {
+	token, gone := finalTokenOf(m, d)
+	if !gone || !d.Dropped || d.TokenFinal {
+		return nil
+	}
+	return []tenants.RecordFinalToken{{Tenant: d.Tenant, Token: uint64(token), AtMS: nowMS}}
+}
+
 // finalTokens lists what the partition knows and the control log does not.
 func (p *Platform) finalTokens(part *partition) []tenants.RecordFinalToken {
 	now := time.Now().UnixMilli()
@@ -225,9 +250,7 @@ func (p *Platform) finalTokens(part *partition) []tenants.RecordFinalToken {
 	desired, _ := p.desired(part)
 	part.locks.View(func(m *lockcore.Machine) {
 		for _, d := range desired {
-			if token, gone := m.FinalToken(lockcore.TenantID(d.Tenant)); gone && d.Dropped && !d.TokenFinal {
-				missing = append(missing, tenants.RecordFinalToken{Tenant: d.Tenant, Token: uint64(token), AtMS: now})
-			}
+			missing = append(missing, finalTokensOf(m, d, now)...)
 		}
 	})
 	return missing

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"encoding/hex"
 
 	"github.com/stanchion-locks/stanchion/internal/control"
@@ -13,6 +14,18 @@ type Status struct {
 	Node    string        `json:"node"`
 	Cluster string        `json:"cluster"`
 	Groups  []GroupStatus `json:"groups"`
+	Audit   []AuditStatus `json:"audit"`
+}
+
+// AuditStatus is how far this node has one log's events. Nodes with as many rows have the same root.
+type AuditStatus struct {
+	Log           string `json:"log"`
+	Durable       uint64 `json:"durable"`  // every entry up to here is stored, or a known gap
+	Complete      uint64 `json:"complete"` // no gap is open up to here
+	Rows          uint64 `json:"rows"`     // of the Merkle log
+	Root          string `json:"root"`
+	Gaps          int    `json:"gaps"`               // open: to be filled from another node
+	Unrecoverable int    `json:"unrecoverable_gaps"` // no node has them
 }
 
 // GroupStatus is one Raft group as this node sees it. Index and the hashes belong together: two nodes at the same index
@@ -24,6 +37,7 @@ type GroupStatus struct {
 	Leader      string   `json:"leader"`
 	Ready       bool     `json:"ready"` // leads, and answers
 	Voters      []string `json:"voters"`
+	FirstIndex  uint64   `json:"first_index"` // that the log still has
 	LastIndex   uint64   `json:"last_index"`
 	CommitIndex uint64   `json:"commit_index"`
 	Index       uint64   `json:"index"`        // of the machine
@@ -47,7 +61,24 @@ func (p *Platform) Status(hashes bool) Status {
 	for _, part := range p.partitions {
 		s.Groups = append(s.Groups, part.status(hashes))
 	}
+	s.Audit = p.audit.status()
 	return s
+}
+
+// status is how the audit stands; nothing, should its file not be readable at the moment.
+func (a *auditor) status() []AuditStatus {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	positions, err := a.store.Positions(ctx)
+	if err != nil {
+		a.log.Warn("audit positions cannot be read", "error", err)
+	}
+	var all []AuditStatus
+	for _, p := range positions {
+		all = append(all, AuditStatus{Log: a.name(p.Log), Durable: p.Durable, Complete: p.Complete, Rows: p.Rows,
+			Root: hexHash(p.Root), Gaps: p.Gaps, Unrecoverable: p.UnrecoverableGaps})
+	}
+	return all
 }
 
 func (part *partition) status(hashes bool) GroupStatus {
@@ -75,5 +106,5 @@ func groupStatus(g *raftnode.Group) GroupStatus {
 		voters = append(voters, string(v))
 	}
 	return GroupStatus{Group: string(s.Group), State: s.State.String(), Term: s.Term, Leader: string(s.Leader),
-		Voters: voters, LastIndex: s.LastIndex, CommitIndex: s.CommitIndex}
+		Voters: voters, FirstIndex: g.FirstIndex(), LastIndex: s.LastIndex, CommitIndex: s.CommitIndex}
 }

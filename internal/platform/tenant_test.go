@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,17 +25,19 @@ const (
 
 // The classes that tests use; their names say what is special about them.
 const (
-	classShort   = "short"   // a lease of 1 s
-	classMiddle  = "middle"  // a lease of 10 s
-	classLong    = "long"    // a lease of 30 s, which outlives changes of leader
-	classDelayed = "delayed" // a lease of 1 s and a lock delay of 1 s
-	classRefuse  = "refuse"  // nobody queues
+	classShort     = "short"     // a lease of 1 s
+	classMiddle    = "middle"    // a lease of 10 s
+	classLong      = "long"      // a lease of 30 s, which outlives changes of leader
+	classDelayed   = "delayed"   // a lease of 1 s and a lock delay of 1 s
+	classRefuse    = "refuse"    // nobody queues
+	classProtected = "protected" // of correctness, a lease of 30 s
 )
 
 var classFiles = map[string]string{
 	classShort: classFile(classShort, "lease: 1s"), classMiddle: classFile(classMiddle, "lease: 10s"),
 	classLong: classFile(classLong, "lease: 30s"), classDelayed: classFile(classDelayed, "lease: 1s\nlock_delay: 1s"),
-	classRefuse: refusingClass,
+	classRefuse: refusingClass, classProtected: strings.Replace(classFile(classProtected, "lease: 30s\nlock_delay: 1s"),
+		"purpose: efficiency", "purpose: correctness", 1),
 }
 
 const classHead = `format: 1

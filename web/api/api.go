@@ -32,6 +32,8 @@ type Config struct {
 	// InFlightMax bounds a tenant's requests under way in this API: so many acquires, and apart from them so many of all
 	// others, so that waiting requests cannot keep heartbeats out. Zero: 10,000.
 	InFlightMax int
+	// Limits are the node's own, shared by all its APIs. Nil: this API's own.
+	Limits *Limits
 }
 
 func (c Config) validate() error {
@@ -52,6 +54,8 @@ type API struct {
 	nodeID   string
 	peer     bool
 	inFlight inFlight
+	limits   *Limits
+	exports  inFlight
 	claims   claims
 
 	// The context is the standard library's register of what to call at Stop; it belongs to no request.
@@ -67,9 +71,12 @@ func New(c Config) (*API, error) {
 	if c.InFlightMax == 0 {
 		c.InFlightMax = 10_000
 	}
+	if c.Limits == nil {
+		c.Limits = NewLimits(nil)
+	}
 	stopping, stop := context.WithCancelCause(context.Background())
 	return &API{platform: c.Platform, nodeID: c.NodeID, peer: c.Peer, inFlight: inFlight{max: int64(c.InFlightMax)},
-		claims: newClaims(), stopping: stopping, stop: stop}, nil
+		limits: c.Limits, exports: inFlight{max: exportsMax}, claims: newClaims(), stopping: stopping, stop: stop}, nil
 }
 
 // Stop answers every request that hangs, and says from now on that the node is not ready. Requests are still answered;

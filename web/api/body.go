@@ -23,10 +23,15 @@ const bodyTime = 5 * time.Second
 // readJSON reads a request's JSON body, whole, so that the connection is free to tell when the client goes away. The
 // buffer is the caller's to release.
 func readJSON(c echo.Context, bytesMax int) (*buffer, error) {
-	r := c.Request()
-	if !isJSON(r.Header.Get("Content-Type")) {
+	if !isJSON(c.Request().Header.Get("Content-Type")) {
 		return nil, wire.NewProblem(wire.CodeUnsupportedMediaType, "")
 	}
+	return readBody(c, bytesMax)
+}
+
+// readBody is readJSON of whatever type.
+func readBody(c echo.Context, bytesMax int) (*buffer, error) {
+	r := c.Request()
 	if r.ContentLength > int64(bytesMax) {
 		return nil, tooLarge(bytesMax)
 	}

@@ -55,3 +55,8 @@ func caller(p tenants.Principal) leader.Caller {
 func mayUse(p tenants.Principal, class lockcore.ClassName) bool {
 	return p.Scopes.Allows(tenants.VerbLocks, string(class))
 }
+
+// mayLook reports whether the caller may see who holds and waits under the class.
+func mayLook(p tenants.Principal, class lockcore.ClassName) bool {
+	return mayUse(p, class) || p.Scopes.Allows(tenants.VerbAdministerTenant, "")
+}

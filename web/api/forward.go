@@ -22,7 +22,7 @@ const forwardBytesMax = 32 << 20
 // headersOn go with a request that is passed on, headersBack come back with its answer. All others stay behind.
 var (
 	headersOn   = []string{"Authorization", "Content-Type", "Accept"}
-	headersBack = []string{"Content-Type", "Retry-After", "Www-Authenticate", HeaderLeader}
+	headersBack = []string{"Content-Type", "Location", "Retry-After", "Www-Authenticate", HeaderLeader}
 )
 
 // passOn sends the request to the node that leads, with the caller's own API key, and its answer back. An err is returned

@@ -61,7 +61,7 @@ func lockQuery(c echo.Context, p tenants.Principal) (LockQuery, error) {
 	}
 	q := LockQuery{Tenant: lockcore.TenantID(p.Tenant), Class: lockcore.ClassName(params.Get("class")),
 		Key: lockcore.Key(params.Get("key")), Prefix: params.Get("prefix"), Limit: limitDefault, WaitersMax: waitersOfEach,
-		Allows: func(class lockcore.ClassName) bool { return mayUse(p, class) }}
+		Allows: func(class lockcore.ClassName) bool { return mayLook(p, class) }}
 	if q.Key != "" {
 		q.WaitersMax = waitersOfOne
 		q.Limit = 10

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/stanchion-locks/stanchion/audit"
 	"github.com/stanchion-locks/stanchion/client/wire"
 	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/leader"
@@ -23,10 +26,14 @@ type Locks interface {
 	Look(context.Context, leader.Look) (leader.Answer, error)
 	// List reads a page of locks after a confirm round begun when the request was here already.
 	List(context.Context, LockQuery) (LockPage, error)
+	// Command proposes a command of the platform's own, such as the end of a hold. What breaks a rule is no error.
+	Command(context.Context, lockcore.Command) (lockcore.Result, error)
 }
 
 // Platform is the node. Its methods return at once and are safe for concurrent use.
 type Platform interface {
+	Control
+	Classes
 	// Authenticate checks an API key as it was presented; empty: none was. ErrNotReady is answered as not ready. Any other
 	// error is answered as one and the same refusal, so it takes as long for no key as for a wrong one.
 	Authenticate(presented string) (tenants.Principal, error)
@@ -38,13 +45,45 @@ type Platform interface {
 	Forward(nodeID string) http.RoundTripper
 	// KeyName is the name of a tenant's API key, for people; empty if there is none any more.
 	KeyName(tenant lockcore.TenantID, apiKeyID string) string
+	// Facts is what this node knows of a lock and of the partition that carries it. Unlike the other methods it may take a
+	// second or two, for it asks the voters; where no majority confirms this node as leader, the facts are stale.
+	Facts(context.Context, FactsQuery) Facts
+	// InUse is what the tenant's partition carries of it, as this node has applied it; false: nothing.
+	InUse(lockcore.TenantID) (lockcore.TenantState, bool)
+	// AwaitApplied waits, a second at most, until the other nodes have applied what this node has applied of the control
+	// log, and lists those that have, this one included, and those that are behind or cannot be reached.
+	AwaitApplied(context.Context) (applied, behind []string)
 	// Ready lists the node's parts and what each still waits for. All ready: the node serves.
 	Ready() []wire.Part
+	// Audit is this node's copy of the audit.
+	Audit() Audit
+}
+
+// Audit is a node's own copy of the audit. Errors are those of package audit, and the context's own. Safe for concurrent use.
+type Audit interface {
+	// Query finds events, a page at a time.
+	Query(context.Context, audit.Query) (audit.Page, error)
+	// Logs are all logs that there are: the control log and every partition's.
+	Logs() []audit.Log
+	// Wait returns once this node's copy of the log has reached the index.
+	Wait(ctx context.Context, log audit.Log, index uint64) error
+	// Checkpoint is how the log stands in this copy. A log of which nothing has happened yet has no rows.
+	Checkpoint(context.Context, audit.Log) (audit.Position, error)
+	// ProveRow proves that the log's tree of size rows has the row, counted from 0. A tree that this copy does not have is
+	// audit.ErrNotNumbered.
+	ProveRow(ctx context.Context, log audit.Log, row, size uint64) (tlog.RecordProof, error)
+	// ProvePrefix proves that the log's tree of newSize rows begins with the one of oldSize, from 1. A tree that this copy does
+	// not have is audit.ErrNotNumbered.
+	ProvePrefix(ctx context.Context, log audit.Log, oldSize, newSize uint64) (tlog.TreeProof, error)
 }
 
 // ErrNotReady is returned by Platform.Authenticate for an API key that this node does not know while it may only not know
 // it yet. The same request is good at another node, or here a little later.
 var ErrNotReady = errors.New("this node has not caught up yet")
+
+// ErrAuditBehind is returned by Locks.Acquire for a class whose purpose is correctness while the leader's audit has stood
+// still for so long that it leaves rows out.
+var ErrAuditBehind = errors.New("the audit is behind")
 
 // LeaderRef names a leader.
 type LeaderRef struct {

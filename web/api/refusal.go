@@ -73,6 +73,7 @@ var codeByError = []struct {
 }{
 	{errStopping, wire.CodeStopping, "The request was given up because this node shuts down."},
 	{ErrNotReady, wire.CodeNotReady, "This node starts and cannot tell API keys yet; nothing was done. Another node may."},
+	{ErrAuditBehind, wire.CodeAuditBehind, "The leader's audit does not take what happens; nothing was done."},
 	{leader.ErrNotLeader, wire.CodeNotLeader, "This node does not lead the tenant's partition, or not any more."},
 	{leader.ErrNoQuorum, wire.CodeNoQuorum, "No majority of the partition's nodes answered in time."},
 	{leader.ErrUnknownOutcome, wire.CodeOutcomeUnknown, "The request was handed to the log and its outcome is not known."},

@@ -26,16 +26,39 @@ type Route struct {
 // Permission is what a route asks of its caller. The zero value permits nobody and is no permission.
 type Permission struct {
 	name    string
-	verb    tenants.Verb // empty: anybody
-	example string       // class pattern that says what is lacking when no scope has the verb
+	verb    tenants.Verb    // empty: anybody, with anyKey anybody with an API key
+	also    [2]tenants.Verb // or one of these
+	anyKey  bool            // any API key that works
+	example string          // class pattern that says what is lacking when no scope has the verb
 	lane    Lane
+	keeps   bool   // its changes draw from the tenant's second bucket of requests: see Limits
+	answers placed // which node answers; the others pass on
 }
 
 // The permissions.
 var (
 	Public       = Permission{name: "public"}
-	LocksAcquire = Permission{name: "locks, may hang", verb: tenants.VerbLocks, example: "*", lane: LaneAcquire}
-	LocksKeep    = Permission{name: "locks", verb: tenants.VerbLocks, example: "*", lane: LaneKeep}
+	LocksAcquire = Permission{name: "locks, may hang", verb: tenants.VerbLocks, example: "*", lane: LaneAcquire,
+		answers: atPartition}
+	LocksKeep = Permission{name: "locks", verb: tenants.VerbLocks, example: "*", lane: LaneKeep, keeps: true,
+		answers: atPartition}
+	LocksLook = Permission{name: "locks or tenant:admin", verb: tenants.VerbLocks, example: "*",
+		also: [2]tenants.Verb{tenants.VerbAdministerTenant}, answers: atPartition}
+	// A flood of acquires must keep nobody from ending a hold, and no evidence of what a guard refused from being counted.
+	EndHolds          = Permission{name: "tenant:admin", verb: tenants.VerbAdministerTenant, keeps: true, answers: atPartition}
+	ReportGuards      = Permission{name: "guard:report", verb: tenants.VerbReportGuard, keeps: true, answers: atPartition}
+	AnyAPIKey         = Permission{name: "any API key", anyKey: true, answers: atControlLeader}
+	OperatePlatform   = Permission{name: "platform:operator", verb: tenants.VerbOperatePlatform, answers: atControlLeader}
+	AdministerAPIKeys = Permission{name: "tenant:admin or platform:operator", verb: tenants.VerbAdministerTenant,
+		also: [2]tenants.Verb{tenants.VerbOperatePlatform}, answers: atControlLeader}
+	// ReadAudit may hang, and lets exports take long: neither keeps a heartbeat out.
+	ReadAudit = Permission{name: "audit:read or platform:operator", verb: tenants.VerbReadAudit,
+		also: [2]tenants.Verb{tenants.VerbOperatePlatform}, lane: LaneAcquire}
+	ClassesDeclare = Permission{name: "classes:declare", verb: tenants.VerbDeclareClasses, example: "*", answers: atControlLeader}
+	ClassesRead    = Permission{name: "locks, classes:declare or audit:read", verb: tenants.VerbLocks, example: "*",
+		also: [2]tenants.Verb{tenants.VerbDeclareClasses, tenants.VerbReadAudit}, answers: atControlLeader}
+	ClassesAwait = Permission{name: "locks, classes:declare or audit:read, may hang", verb: tenants.VerbLocks, example: "*",
+		also: [2]tenants.Verb{tenants.VerbDeclareClasses, tenants.VerbReadAudit}, lane: LaneAcquire, answers: atControlLeader}
 )
 
 // String is the permission's name, for tables.
@@ -47,9 +70,14 @@ func (p Permission) IsZero() bool { return p.name == "" }
 // Public reports whether the route asks for no API key.
 func (p Permission) Public() bool { return p == Public }
 
+// AtControlLeader reports whether the leader of the control group answers the route; others pass the request on to it.
+func (p Permission) AtControlLeader() bool { return p.answers == atControlLeader }
+
 // heldBy reports whether a scope has the permission's verb. For which classes, the handler asks when it knows the class.
 func (p Permission) heldBy(caller tenants.Principal) bool {
-	return slices.ContainsFunc(caller.Scopes, func(s tenants.Scope) bool { return s.Verb == p.verb })
+	return p.anyKey || slices.ContainsFunc(caller.Scopes, func(s tenants.Scope) bool {
+		return s.Verb == p.verb || slices.Contains(p.also[:], s.Verb)
+	})
 }
 
 // Routes lists the calls. The caller registers each with its permission.
@@ -60,7 +88,42 @@ func (a *API) Routes() []Route {
 		{http.MethodDelete, "/v1/leases/:lease", LocksKeep, a.release},
 		{http.MethodPost, "/v1/sessions/:session/heartbeat", LocksKeep, a.heartbeat},
 		{http.MethodDelete, "/v1/sessions/:session", LocksKeep, a.endSession},
-		{http.MethodGet, "/v1/locks", LocksKeep, a.listLocks},
+		{http.MethodGet, "/v1/locks", LocksLook, a.listLocks},
+		{http.MethodGet, "/v1/locks/why", LocksLook, a.why},
+		{http.MethodPost, "/v1/locks/force-release", EndHolds, a.forceRelease},
+		{http.MethodPost, "/v1/guard/reports", ReportGuards, a.reportGuard},
+		{http.MethodGet, "/v1/audit", ReadAudit, a.searchAudit},
+		{http.MethodGet, "/v1/audit/checkpoint", ReadAudit, a.auditCheckpoints},
+		{http.MethodGet, "/v1/audit/proof", ReadAudit, a.auditProof},
+		{http.MethodGet, "/v1/audit/consistency", ReadAudit, a.auditConsistency},
+		{http.MethodGet, "/v1/audit/kinds", Public, auditKinds},
+		{http.MethodGet, "/v1/classes", ClassesRead, a.listClasses},
+		{http.MethodPut, "/v1/classes/:class", ClassesDeclare, a.declareClass},
+		{http.MethodGet, "/v1/classes/:class", ClassesAwait, a.getClass},
+		{http.MethodDelete, "/v1/classes/:class", ClassesDeclare, a.retireClass},
+		{http.MethodGet, "/v1/classes/:class/versions", ClassesRead, a.listVersions},
+		{http.MethodPost, "/v1/tenants", OperatePlatform, a.createTenant},
+		{http.MethodGet, "/v1/tenants", OperatePlatform, a.listTenants},
+		{http.MethodGet, "/v1/tenants/:tenant", OperatePlatform, a.getTenant},
+		{http.MethodPatch, "/v1/tenants/:tenant", OperatePlatform, a.changeTenant},
+		{http.MethodDelete, "/v1/tenants/:tenant", OperatePlatform, a.dropTenant},
+		{http.MethodPost, "/v1/tenants/:tenant/suspend", OperatePlatform, a.suspendTenant},
+		{http.MethodPost, "/v1/tenants/:tenant/resume", OperatePlatform, a.resumeTenant},
+		{http.MethodPost, "/v1/tenants/:tenant/classes/:class/transfer-owner", OperatePlatform, a.transferOwner},
+		{http.MethodPost, "/v1/tenants/:tenant/api-keys", OperatePlatform, a.createAPIKey},
+		{http.MethodGet, "/v1/tenants/:tenant/api-keys", OperatePlatform, a.listAPIKeys},
+		{http.MethodGet, "/v1/tenants/:tenant/api-keys/:id", OperatePlatform, a.getAPIKey},
+		{http.MethodPost, "/v1/tenants/:tenant/api-keys/:id/rotate", OperatePlatform, a.rotateAPIKey},
+		{http.MethodPost, "/v1/tenants/:tenant/api-keys/:id/revoke", OperatePlatform, a.revokeAPIKey},
+		{http.MethodPost, "/v1/tenants/:tenant/api-keys/:id/end-overlap", OperatePlatform, a.endOverlap},
+		{http.MethodPost, "/v1/api-keys", AdministerAPIKeys, a.createAPIKey},
+		{http.MethodGet, "/v1/api-keys", AdministerAPIKeys, a.listAPIKeys},
+		{http.MethodGet, "/v1/api-keys/self", AnyAPIKey, a.getSelf},
+		{http.MethodPost, "/v1/api-keys/self/rotate", AnyAPIKey, a.rotateSelf},
+		{http.MethodGet, "/v1/api-keys/:id", AdministerAPIKeys, a.getAPIKey},
+		{http.MethodPost, "/v1/api-keys/:id/rotate", AdministerAPIKeys, a.rotateAPIKey},
+		{http.MethodPost, "/v1/api-keys/:id/revoke", AdministerAPIKeys, a.revokeAPIKey},
+		{http.MethodPost, "/v1/api-keys/:id/end-overlap", AdministerAPIKeys, a.endOverlap},
 		{http.MethodGet, "/healthz", Public, a.alive},
 		{http.MethodGet, "/readyz", Public, a.ready},
 		{http.MethodGet, "/openapi.json", Public, openAPI},
@@ -77,6 +140,9 @@ func (a *API) Serve(c echo.Context, needed Permission, h Handler) (tenants.Princ
 	p, err := a.Authorise(c, needed)
 	if err != nil {
 		return p, err
+	}
+	if !a.withinQuota(c.Request().Method, p, needed) {
+		return p, wire.NewProblem(wire.CodeRateLimited, "")
 	}
 	under := a.inFlight.enter(lockcore.TenantID(p.Tenant), needed.lane)
 	if under == nil {

@@ -57,13 +57,21 @@ func (s *scanner) take(c byte) bool {
 
 // object reads the object whose fields are names, at most 32, and calls value with the number of each that is there.
 func (s *scanner) object(names []string, value func(field int) error) error {
+	if err := s.fields(names, value); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// fields is object for one that stands within another.
+func (s *scanner) fields(names []string, value func(field int) error) error {
 	if !s.take('{') {
 		return &badRequest{"", "the body must be one JSON object"}
 	}
 	seen := uint32(0)
 	for first := true; ; first = false {
 		if s.take('}') {
-			return s.end()
+			return nil
 		}
 		if !first && !s.take(',') {
 			return &badRequest{"", "the body is not JSON: a comma or a closing brace is missing"}

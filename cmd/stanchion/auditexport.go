@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stanchion-locks/stanchion/client/wire"
+)
+
+// auditExport are the flags of `stanchion audit export`.
+type auditExport struct {
+	client  clientOptions
+	filters auditFilters
+	out     string
+	limit   int
+}
+
+const exportLimitMax = 1_000_000
+
+func newAuditExport() *cobra.Command {
+	e := new(auditExport)
+	export := &cobra.Command{
+		Use:   "export --out FILE",
+		Short: "Write matching events with their proofs into a file",
+		Long: `Write matching events, oldest first, into FILE: one JSON object on each line, with what proves that it is a row of its
+log, and a last line with the roots that the proofs lead to. 'stanchion audit verify --export FILE' checks it offline.
+FILE appears when it is whole, and is not overwritten; until then what has come is in FILE.part.
+Exits 0 when everything that matches is in FILE, 1 on errors, also when an export is full: then FILE is whole as far as it
+goes, and the cursor to go on from is printed. 2 means a wrong command line.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return e.run(c.Context(), c.OutOrStdout()) },
+	}
+	e.client.flags(export, false)
+	e.filters.flags(export)
+	export.Flags().StringVar(&e.out, "out", "", "file to write (required)")
+	export.Flags().IntVar(&e.limit, "limit", exportLimitMax, "at most so many events, 1 to 1000000")
+	_ = export.MarkFlagRequired("out")
+	return export
+}
+
+func (e *auditExport) run(ctx context.Context, out io.Writer) error {
+	if _, err := os.Lstat(e.out); err == nil {
+		return fmt.Errorf("%w: %s is there already", errUsage, e.out)
+	}
+	client, err := e.client.client()
+	if err != nil {
+		return err
+	}
+	query := e.filters.query()
+	query.Set("order", "asc")
+	query.Set("format", "ndjson")
+	query.Set("proofs", "true")
+	query.Set("limit", strconv.Itoa(e.limit))
+	res, err := client.send(ctx, apiRequest{method: http.MethodGet, path: auditPath, query: query})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := e.write(res.Body); err != nil {
+		return err
+	}
+	return printExport(out, e.out)
+}
+
+// write puts a whole export into the file, and one that is not whole beside it.
+func (e *auditExport) write(from io.Reader) error {
+	part := e.out + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // it names people
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if _, err := io.Copy(buffered, from); err != nil {
+		return fmt.Errorf("the export broke off, see %s: %w", part, errors.Join(err, buffered.Flush()))
+	}
+	if err := errors.Join(buffered.Flush(), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", part, err)
+	}
+	if _, err := readExport(part, nil); err != nil {
+		return fmt.Errorf("the export came damaged, see %s: %w", part, err)
+	}
+	if err := os.Rename(part, e.out); err != nil {
+		return fmt.Errorf("name the whole export: %w", err)
+	}
+	return syncFolder(filepath.Dir(e.out))
+}
+
+// syncFolder makes a new name in the folder last.
+func syncFolder(name string) error {
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// printExport says what the file has. One that is not everything is a failure.
+func printExport(out io.Writer, file string) error {
+	t, err := readExport(file, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %d events, whole.\n", file, t.Rows)
+	printCheckpoints(out, t.Checkpoints)
+	printMissing(out, t)
+	if t.NextCursor == "" {
+		return nil
+	}
+	fmt.Fprintf(out, "There is more: export again into another file with --cursor %s\n", visible(t.NextCursor))
+	return exitError(exitFailed)
+}
+
+// printMissing says what an export does not know.
+func printMissing(out io.Writer, t wire.AuditTrailer) {
+	for _, g := range t.Gaps {
+		fmt.Fprintln(out, gapText(g))
+	}
+	if t.DroppedBefore != nil {
+		fmt.Fprintf(out, "Events before %s are past the tenant's retention: they are not in it.\n", t.DroppedBefore)
+	}
+}
+
+func printCheckpoints(out io.Writer, all []wire.AuditCheckpoint) {
+	for _, c := range all {
+		fmt.Fprintf(out, "  %s: %d rows, root %s\n", visible(c.Log), c.Rows, visible(c.Root))
+	}
+}
