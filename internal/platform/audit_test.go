@@ -237,3 +237,39 @@ func asJSON(v any) string {
 	}
 	return string(b)
 }
+
+// auditTellsAForcedHold: who ended it, why, and that the successor's grant came after.
+func auditTellsAForcedHold(t *testing.T, c *calm) {
+	api, admin := c.client(t, classLong), c.clientWith(t, c.tenant, "tenant:admin")
+	holder, waiter := newID(), newID()
+	token := api.take(t, holder, classLong, "k").lease.Token
+	queue := acquire{class: classLong, key: "k", wait: "5m"}
+	if r := api.acquire(t, waiter, queue); r.lease.State != wire.StateQueued {
+		t.Fatalf("behind a holder the request is answered %s", r)
+	}
+	admin.force(t, wire.ForceReleaseRequest{Class: classLong, Key: "k", Token: token, Reason: "the host is lost"}).forced(t)
+	api.release(t, holder)
+	var rows []audit.Row
+	eventually(t, "the audit has the successor's grant", func() bool {
+		page, err := c.nodes[0].platform.Audit().Query(t.Context(), audit.Query{Tenant: string(c.tenant), Key: "k", Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = page.Rows
+		return len(rows) == 5
+	})
+	got := ""
+	for _, r := range rows {
+		got += fmt.Sprintf("%s %d %q; ", r.Event.Kind, r.Event.Token-min(token, r.Event.Token), r.Event.Note)
+		if by := r.Event.By; (r.Event.Kind == "ending") != (by == admin.keyID()) {
+			t.Errorf("%s is by %q; want the administrator's key %s for the end alone", r.Event.Kind, by, admin.keyID())
+		}
+	}
+	const want = `granted 0 ""; queued 0 ""; ending 0 "the host is lost"; released 0 ""; promoted 1 ""; `
+	if got != want {
+		t.Errorf("the audit has %s\nwant %s", got, want)
+	}
+}
+
+// keyID is the public part of the client's API key.
+func (c *client) keyID() string { return c.key[len("stn_"):][:10] }

@@ -34,6 +34,7 @@ func TestCalmCluster(t *testing.T) {
 		{"a dropped tenant made again goes on above its tokens", tenantMadeAgainGoesOnAboveItsTokens},
 		{"a use of an API key is known on every node", keyUseIsKnownEverywhere},
 		{"a lock delay follows an expiry and no release", lockDelayFollowsAnExpiry},
+		{"the audit tells who ended a hold, and why", auditTellsAForcedHold},
 		{"durations out of range are refused by field", durationsOutOfRangeAreRefused},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
