@@ -16,30 +16,39 @@ import (
 // class runs `stanchion class` against the cluster as a CI job would, and wants its exit code and pieces of what it says.
 func (c *cluster) class(exit int, says []string, args ...string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), binary, append([]string{"class"}, args...)...)
+	c.command(c.file.APIKey, exit, says, append([]string{"class"}, args...)...)
+}
+
+// command runs the product against the cluster with an API key, wants its exit code and pieces of what it says, and returns
+// its standard output.
+func (c *cluster) command(key string, exit int, says []string, args ...string) string {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), binary, args...)
 	var urls []string
 	for _, n := range c.file.Nodes {
 		urls = append(urls, n.URL)
 	}
-	cmd.Env = append(os.Environ(), "STANCHION_ENDPOINTS="+strings.Join(urls, ","), "STANCHION_API_KEY="+c.file.APIKey)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = append(os.Environ(), "STANCHION_ENDPOINTS="+strings.Join(urls, ","), "STANCHION_API_KEY="+key)
+	var out, told bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &told
 	code := 0
 	if err := cmd.Run(); err != nil {
 		exited, ok := errors.AsType[*exec.ExitError](err)
 		if !ok {
-			c.t.Fatalf("class %v: %v", args, err)
+			c.t.Fatalf("%v: %v", args, err)
 		}
 		code = exited.ExitCode()
 	}
+	all := out.String() + told.String()
 	if code != exit {
-		c.t.Errorf("class %v: exit code %d, want %d:\n%s", args, code, exit, out.String())
+		c.t.Errorf("%v: exit code %d, want %d:\n%s", args, code, exit, all)
 	}
 	for _, want := range says {
-		if !strings.Contains(out.String(), want) {
-			c.t.Errorf("class %v: said\n%s\nwant %q in it", args, out.String(), want)
+		if !strings.Contains(all, want) {
+			c.t.Errorf("%v: said\n%s\nwant %q in it", args, all, want)
 		}
 	}
+	return strings.TrimSpace(out.String())
 }
 
 // A class goes from its file over a CI job and its owner's signature into force, and out of it. The owner of a development
