@@ -4,7 +4,7 @@ package audit
 
 // EventLeaf is the leaf encoding of an event.
 func EventLeaf(incarnation uint64, p RowPosition, e Event, salt [16]byte) []byte {
-	return eventLeaf(incarnation, p, &e, personalHash(salt, p.Ordinal, &e))
+	return eventLeaf(incarnation, p, &e, personalHash(rowSalt(salt, p.Ordinal), &e))
 }
 
 // GapLeaf is the leaf encoding of a gap given up.

@@ -300,3 +300,26 @@ func TestAppend_goesOnNumberingWhereAFillWasStopped(t *testing.T) {
 	appendAll(t, s, all[32])
 	samePosition(t, s, whole, 1)
 }
+
+func TestNumber_goesOnInALogThatIsAtRest(t *testing.T) {
+	whole, s := open(t), open(t)
+	var all []audit.Entry
+	for i := uint64(1); i <= 50; i++ {
+		all = append(all, entry(1, i, 100))
+	}
+	appendAll(t, whole, all...)
+	appendAll(t, s, all[1:]...)
+	rows, err := whole.Peer(context.Background(), 1, 1, 1, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fill(&stopping{context.Background(), 1}, rows); !errors.Is(err, context.Canceled) {
+		t.Fatalf("fill: got %v, want it stopped before it numbers", err)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := s.Number(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	samePosition(t, s, whole, 1)
+}

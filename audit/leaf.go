@@ -74,14 +74,15 @@ func gapLeaf(incarnation uint64, log Log, from, to uint64) []byte {
 	return b
 }
 
-// rowSalt is the salt of one row: SHA-256 of the entry's salt and the ordinal.
-func rowSalt(entry [16]byte, ordinal uint32) [32]byte {
-	return sha256.Sum256(binary.BigEndian.AppendUint32(entry[:], ordinal))
+// rowSalt is the salt of one row: the first half of SHA-256 of the entry's salt and the ordinal. It alone is stored and shown:
+// the entry's would open the rows beside it, those that were erased and other tenants' as well.
+func rowSalt(entry [16]byte, ordinal uint32) [16]byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint32(entry[:], ordinal))
+	return [16]byte(sum[:16])
 }
 
-// personalHash commits to an event's personal text without giving it away, as long as the salt is not known.
-func personalHash(entry [16]byte, ordinal uint32, e *Event) [32]byte {
-	salt := rowSalt(entry, ordinal)
+// personalHash commits to an event's personal text without giving it away, as long as the row's salt is not known.
+func personalHash(salt [16]byte, e *Event) [32]byte {
 	b := make(leafBuilder, 0, 256)
 	b.bytes(salt[:]...)
 	for _, s := range []string{e.Holder, e.By, e.Note} {

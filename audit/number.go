@@ -13,6 +13,39 @@ import (
 // numberStep bounds the leaves that one transaction adds for rows stored earlier, behind a gap that is closed now.
 const numberStep = 2048
 
+// Number goes on where the numbering behind a gap that is closed now was left, by the end of a context or of the process. In a
+// log that goes on, Append does so as well; one that is at rest has nobody else.
+func (s *Store) Number(ctx context.Context) error {
+	logs, err := s.unfinished(ctx)
+	if err != nil {
+		return fmt.Errorf("number the audit's rows: %w", err)
+	}
+	for _, log := range logs {
+		if err := s.numberAll(ctx, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfinished are the logs with rows, or gaps given up, that could have their leaf and have none.
+func (s *Store) unfinished(ctx context.Context) (logs []Log, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.logs == nil { // the last write failed
+		if err := s.reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for log, st := range s.logs {
+		if st.numbered < st.complete() {
+			logs = append(logs, log)
+		}
+	}
+	slices.Sort(logs)
+	return logs, nil
+}
+
 // numberAll gives every row of a log that no open gap keeps from it its leaf, in steps.
 func (s *Store) numberAll(ctx context.Context, log Log) error {
 	for more := true; more; {
@@ -56,16 +89,15 @@ func (w *write) number(log Log, st *logState) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	more = len(rows) > numberStep
+	if more = len(rows) > numberStep; more {
+		end = rows[len(rows)-1].index - 1 // of that entry there may be more to come
+	}
 	for _, g := range st.gaps {
-		if g.givenUp && !g.leaf.Valid && g.to <= end && (!more || g.to < rows[len(rows)-1].index) {
+		if g.givenUp && !g.leaf.Valid && g.to <= end {
 			rows = append(rows, waiting{index: g.from, gap: true, hash: tlog.RecordHash(gapLeaf(w.incarnation, log, g.from, g.to))})
 		}
 	}
 	slices.SortStableFunc(rows, byPosition)
-	if more {
-		end = rows[len(rows)-1].index - 1 // of that entry there may be more to come
-	}
 	for _, r := range rows {
 		if err := w.giveLeaf(log, st, r); err != nil {
 			return false, err

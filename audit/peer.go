@@ -18,6 +18,8 @@ type PeerRows struct {
 	From        uint64   `json:"from"`
 	Through     uint64   `json:"through"` // the last entry covered; entries without rows had no events
 	Rows        []Record `json:"rows"`    // in order of position
+	// DroppedBefore says of the tenants of rows that come as hashes alone how far retention has gone there, in milliseconds.
+	DroppedBefore map[string]int64 `json:"dropped_before,omitempty"`
 }
 
 // ErrIncomplete says that this node does not have the entries itself. Ask another.
@@ -39,12 +41,35 @@ func (s *Store) Peer(ctx context.Context, log Log, from, to uint64, limit int) (
 		}
 		out.Through = min(to, end)
 		out.Rows, out.Through, err = wholeEntries(ctx, tx, s.incarnation, log, span{from, out.Through}, limit)
+		if err != nil {
+			return err
+		}
+		out.DroppedBefore, err = droppedBefore(ctx, tx, out.Rows)
 		return err
 	})
 	if err != nil {
 		return PeerRows{}, fmt.Errorf("read rows %d..%d of log %d for a peer: %w", from, to, log, err)
 	}
 	return out, nil
+}
+
+// droppedBefore reads how far retention has gone for the tenants of rows that it dropped.
+func droppedBefore(ctx context.Context, tx *sql.Tx, rows []Record) (map[string]int64, error) {
+	before := map[string]int64{}
+	for i := range rows {
+		if _, known := before[rows[i].Tenant]; known || !rows[i].Dropped {
+			continue
+		}
+		var ms int64
+		err := tx.QueryRowContext(ctx, `SELECT before_ms FROM retention WHERE tenant_id = ?`, rows[i].Tenant).Scan(&ms)
+		if errors.Is(err, sql.ErrNoRows) {
+			ms = neverDropped
+		} else if err != nil {
+			return nil, fmt.Errorf("read retention: %w", err)
+		}
+		before[rows[i].Tenant] = ms
+	}
+	return before, nil
 }
 
 // completeFrom is the last entry up to which, from one on, this node has everything.
@@ -188,7 +213,22 @@ func (w *write) fill(p PeerRows) error {
 		}
 		rows = rows[n:]
 	}
+	if err := w.noteDropped(p.DroppedBefore); err != nil {
+		return err
+	}
 	return w.closeGap(st, p.Log, span{p.From, min(p.Through, st.durable)})
+}
+
+// noteDropped takes over how far retention had gone elsewhere, so that a search here says so too.
+func (w *write) noteDropped(before map[string]int64) error {
+	const mark = `INSERT INTO retention (tenant_id, before_ms, done_ms, open_for) VALUES (?, ?, ?, '') ON CONFLICT (tenant_id)
+		DO UPDATE SET before_ms = max(before_ms, excluded.before_ms)`
+	for tenant, ms := range before {
+		if _, err := w.exec(mark, tenant, ms, w.nowMS); err != nil {
+			return fmt.Errorf("note retention: %w", err)
+		}
+	}
+	return nil
 }
 
 // fillEntry stores the rows of one entry if it lies in an open gap; if this node has the entry, they must be what it has.

@@ -37,7 +37,7 @@ type Record struct {
 	Detail      string `json:"detail,omitempty"`
 
 	Personal []byte `json:"personal,omitempty"` // salted hash of the texts below, 32 bytes
-	Salt     []byte `json:"salt,omitempty"`     // of the entry, 16 bytes
+	Salt     []byte `json:"salt,omitempty"`     // of this row alone, 16 bytes
 	Holder   string `json:"holder,omitempty"`
 	By       string `json:"by,omitempty"`
 	Note     string `json:"note,omitempty"`
@@ -56,9 +56,10 @@ func newRecord(incarnation uint64, p RowPosition, e *Event) Record {
 }
 
 // recordOf makes the record of an event just projected.
-func recordOf(incarnation uint64, p RowPosition, salt [16]byte, e Event) Record {
+func recordOf(incarnation uint64, p RowPosition, entrySalt [16]byte, e Event) Record {
 	r := newRecord(incarnation, p, &e)
-	personal := personalHash(salt, p.Ordinal, &e)
+	salt := rowSalt(entrySalt, p.Ordinal)
+	personal := personalHash(salt, &e)
 	r.Salt, r.Personal = salt[:], personal[:]
 	r.Hash = tlog.RecordHash(eventLeaf(incarnation, p, &e, personal))
 	return r
@@ -93,7 +94,7 @@ func (r *Record) Verify() error {
 		if len(r.Salt) != 16 {
 			return r.wrong("its salt is missing")
 		}
-		if personalHash([16]byte(r.Salt), r.Ordinal, &e) != personal {
+		if personalHash([16]byte(r.Salt), &e) != personal {
 			return r.wrong("holder, by or note")
 		}
 	} else if len(r.Salt) != 0 || e.Holder != "" || e.By != "" || e.Note != "" {

@@ -97,6 +97,23 @@ func TestFill_takesRowsThatRetentionDropped(t *testing.T) {
 	}
 }
 
+func TestFill_tellsWhatRetentionDroppedElsewhere(t *testing.T) {
+	ctx := context.Background()
+	whole, s := open(t), open(t)
+	days(t, whole, 30)
+	if _, err := whole.Retain(ctx, func(tenant string) int { return map[string]int{acme: 10}[tenant] }, day(30)); err != nil {
+		t.Fatal(err)
+	}
+	recordGap(t, s, 1, 1, 30)
+	fillFrom(t, s, whole, 7)
+	for tenant, want := range map[string]time.Time{acme: day(20), globex: {}} {
+		page, err := s.Query(ctx, audit.Query{Tenant: tenant})
+		if err != nil || !page.DroppedBefore.Equal(want) {
+			t.Errorf("%s dropped before: got %v, %v, want %v", tenant, page.DroppedBefore, err, want)
+		}
+	}
+}
+
 func TestEraseText_leavesTheRest(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "audit.db")

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -39,43 +38,6 @@ func readPeaks(ctx context.Context, tx *sql.Tx, incarnation uint64, log Log, siz
 		return peaks, err
 	}))
 	return peaks, err
-}
-
-// hashReader reads stored hashes of a log's tree.
-func hashReader(ctx context.Context, tx *sql.Tx, incarnation uint64, log Log) tlog.HashReaderFunc {
-	return func(places []int64) ([]tlog.Hash, error) {
-		if len(places) == 0 {
-			return nil, nil
-		}
-		args := []any{incarnation, log}
-		for _, p := range places {
-			args = append(args, p)
-		}
-		query := `SELECT place, hash FROM tree_hash WHERE incarnation = ? AND log_id = ? AND place IN (?` +
-			strings.Repeat(", ?", len(places)-1) + `)`
-		found := make(map[int64]tlog.Hash, len(places))
-		_, err := collect(ctx, tx, func(rows *sql.Rows) (struct{}, error) {
-			var place int64
-			var raw sql.RawBytes
-			err := rows.Scan(&place, &raw)
-			if err == nil {
-				found[place], err = asHash(raw)
-			}
-			return struct{}{}, err
-		}, query, args...)
-		if err != nil {
-			return nil, err
-		}
-		hashes := make([]tlog.Hash, len(places))
-		for i, p := range places {
-			h, ok := found[p]
-			if !ok {
-				return nil, fmt.Errorf("%w: hash %d of log %d's tree is missing", ErrDamaged, p, log)
-			}
-			hashes[i] = h
-		}
-		return hashes, nil
-	}
 }
 
 // prove runs f over a log's stored hashes if its Merkle log has at least size leaves.

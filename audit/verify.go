@@ -205,24 +205,41 @@ func lostRecords(incarnation uint64, log Log, gaps []gapState) []Record {
 // treeWalk reads the stored hashes of a tree in their order, beside the leaves.
 type treeWalk struct {
 	*sql.Rows
-	log Log
+	log    Log
+	hashes []byte // of the block just read, those that are still to come
+	blocks int64  // read
 }
 
 func openTreeWalk(ctx context.Context, tx *sql.Tx, l life) (*treeWalk, error) {
-	const query = `SELECT hash FROM tree_hash WHERE incarnation = ? AND log_id = ? ORDER BY place`
+	const query = `SELECT block, hashes FROM tree_block WHERE incarnation = ? AND log_id = ? ORDER BY block`
 	rows, err := tx.QueryContext(ctx, query, l.incarnation, l.log)
 	return &treeWalk{Rows: rows, log: l.log}, err
+}
+
+// next is the next hash stored; false: there is none, or it is not where it belongs.
+func (w *treeWalk) next() (hash Hash, ok bool) {
+	if len(w.hashes) == 0 {
+		var block int64
+		if !w.Next() || w.Scan(&block, &w.hashes) != nil || block != w.blocks {
+			return Hash{}, false
+		}
+		w.blocks++
+	}
+	ok = len(w.hashes) >= len(hash)
+	n := copy(hash[:], w.hashes)
+	w.hashes = w.hashes[n:]
+	return hash, ok
 }
 
 // compare holds the hashes that a leaf led to against the next ones stored.
 func (w *treeWalk) compare(report *LogReport, leaf uint64, hashes []tlog.Hash) {
 	for _, want := range hashes {
-		if !w.Next() {
+		got, ok := w.next()
+		if !ok {
 			report.problem("log %d, leaf %d: a hash of the tree is missing", w.log, leaf)
 			return
 		}
-		got, err := scanHash(w.Rows)
-		if err != nil || got != want {
+		if got != want {
 			report.problem("log %d, leaf %d: the tree has %v, its leaves make %v", w.log, leaf, got, want)
 		}
 	}
@@ -230,7 +247,7 @@ func (w *treeWalk) compare(report *LogReport, leaf uint64, hashes []tlog.Hash) {
 
 // end sees that nothing more is stored.
 func (w *treeWalk) end(report *LogReport) {
-	if w.Next() {
+	if _, more := w.next(); more {
 		report.problem("log %d: the tree has more hashes than leaves make", w.log)
 	}
 }

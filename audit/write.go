@@ -20,6 +20,7 @@ type write struct {
 	touched     map[Log]*logState
 	statements  map[string]*sql.Stmt
 	blocks      map[block]atRange
+	trees       map[Log]*treeTail
 }
 
 // update runs f in a transaction and, when it is committed, makes its states the store's.
@@ -32,7 +33,7 @@ func (s *Store) update(ctx context.Context, f func(*write) error) error {
 		}
 	}
 	w := &write{incarnation: s.incarnation, nowMS: s.now().UnixMilli(), known: s.logs, touched: map[Log]*logState{},
-		statements: map[string]*sql.Stmt{}, blocks: map[block]atRange{}}
+		statements: map[string]*sql.Stmt{}, blocks: map[block]atRange{}, trees: map[Log]*treeTail{}}
 	err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		w.ctx, w.tx = ctx, tx
 		if err := f(w); err != nil {
@@ -95,6 +96,9 @@ func (w *write) save() error {
 		if _, err := w.exec(position, w.incarnation, log, st.durable, st.numbered, st.leaves); err != nil {
 			return fmt.Errorf("save position of log %d: %w", log, err)
 		}
+	}
+	if err := w.saveTrees(); err != nil {
+		return err
 	}
 	const times = `INSERT INTO time_block (incarnation, log_id, block, at_min, at_max) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (incarnation, log_id, block) DO UPDATE SET at_min = min(at_min, excluded.at_min), at_max = max(at_max, excluded.at_max)`
@@ -167,12 +171,8 @@ func (w *write) addLeaf(st *logState, log Log, leaf Hash) error {
 	if err != nil {
 		return fmt.Errorf("grow the tree of log %d: %w", log, err)
 	}
-	const insert = `INSERT INTO tree_hash (incarnation, log_id, place, hash) VALUES (?, ?, ?, ?)`
-	place := tlog.StoredHashIndex(0, int64(st.leaves))
-	for i := range hashes {
-		if _, err := w.exec(insert, w.incarnation, log, place+int64(i), hashes[i][:]); err != nil {
-			return fmt.Errorf("store the tree of log %d: %w", log, err)
-		}
+	if err := w.growTail(log, tlog.StoredHashIndex(0, int64(st.leaves)), hashes); err != nil {
+		return err
 	}
 	st.leaves, st.peaks = st.leaves+1, peaks
 	return nil

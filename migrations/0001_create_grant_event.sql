@@ -44,7 +44,7 @@ CREATE TABLE grant_body (
     unprotected   INTEGER NOT NULL CHECK (unprotected IN (0, 1)),
     detail        TEXT    NOT NULL,
     personal_hash BLOB    NOT NULL CHECK (length(personal_hash) = 32), -- salted hash of the four columns below
-    salt          BLOB    CHECK (length(salt) = 16), -- of the entry; null, with the texts: erased
+    salt          BLOB    CHECK (length(salt) = 16), -- of this row alone; null, with the texts: erased
     holder        TEXT,
     by_whom       TEXT,
     note          TEXT,

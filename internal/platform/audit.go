@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -46,6 +47,9 @@ type auditor struct {
 	mu     sync.Mutex
 	peers  map[raftnode.NodeID]auditStanding // guarded by mu: what each other node said last
 	alarms map[string]string                 // guarded by mu: what is wrong, by where; see Ready
+	cut    map[audit.Log]uint64              // guarded by mu: to where logs were truncated before two nodes had stored that
+
+	overdrawn atomic.Bool // cut is not empty
 }
 
 // controlAuditLog is the control log in the audit; a partition has its number.
@@ -58,7 +62,7 @@ func openAuditor(c Config, incarnation uint64) (*auditor, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), auditOpenTime)
 	defer cancel()
-	a := &auditor{log: c.Logger, peers: map[raftnode.NodeID]auditStanding{}, alarms: map[string]string{}}
+	a := newAuditor(c.Logger)
 	store, err := audit.Open(ctx, audit.Config{Path: path, Incarnation: incarnation, BytesMax: c.AuditBytesMax,
 		Logger: c.Logger, Now: time.Now})
 	if err != nil {
@@ -71,6 +75,10 @@ func openAuditor(c Config, incarnation uint64) (*auditor, error) {
 	a.projector = audit.NewProjector(audit.ProjectorConfig{Store: store, EntriesMax: cmp.Or(c.AuditEntriesMax, auditEntriesMax),
 		BytesMax: auditQueueBytesMax, Logger: c.Logger, OnAlarm: func(err error) { a.alarm("its own rows", err) }})
 	return a, nil
+}
+
+func newAuditor(log *slog.Logger) *auditor {
+	return &auditor{log: log, peers: map[raftnode.NodeID]auditStanding{}, alarms: map[string]string{}, cut: map[audit.Log]uint64{}}
 }
 
 // auditOpenTime bounds the look at a whole file when the node starts.
@@ -149,6 +157,8 @@ func (a *auditor) part() wire.Part {
 	if _, _, full := a.projector.Pending(); full {
 		part.Ready = false
 		part.Why = "rows are being left out, to be fetched from other nodes later; correctness classes grant nothing anew: " + part.Why
+	} else if a.overdrawn.Load() {
+		part.Why = "a log was truncated before two nodes had stored its rows; correctness classes grant nothing anew until they have: " + part.Why
 	}
 	return part
 }
@@ -170,18 +180,47 @@ func (a *auditor) snapshotGate(log audit.Log, group func() *raftnode.Group) func
 	}
 }
 
-// truncationGate is the highest index that may go from a log: what two nodes have stored.
+// truncationGate is the highest index that may go from a log: what two nodes have stored. Of a log that has become too long,
+// everything goes, and correctness classes grant nothing anew until two nodes have stored that.
 func (a *auditor) truncationGate(log audit.Log, voters int) func(first, last uint64, bytes int64) uint64 {
 	return func(_, last uint64, bytes int64) uint64 {
-		if bytes > auditLogBytesMax {
-			return last
-		}
 		stored := min(last, a.projector.Durable(log))
-		if voters < 2 {
+		if voters > 1 {
+			stored = min(stored, a.elsewhere(log))
+		}
+		if bytes <= auditLogBytesMax || stored == last {
 			return stored
 		}
-		return min(stored, a.elsewhere(log))
+		a.log.Error("log truncated although the audit is behind", "log", a.name(log), "stored", stored, "truncated", last)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.cut[log] = last
+		a.overdrawn.Store(true)
+		return last
 	}
+}
+
+// settle forgets what was truncated too early and has been stored since.
+func (a *auditor) settle(voters int) {
+	if !a.overdrawn.Load() {
+		return
+	}
+	for log, last := range a.cuts() {
+		if a.projector.Durable(log) >= last && (voters < 2 || a.elsewhere(log) >= last) {
+			a.mu.Lock()
+			if a.cut[log] == last {
+				delete(a.cut, log)
+			}
+			a.overdrawn.Store(len(a.cut) > 0)
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (a *auditor) cuts() map[audit.Log]uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.cut)
 }
 
 // elsewhere is the highest index of a log to which some other node has stored it.
@@ -195,10 +234,11 @@ func (a *auditor) elsewhere(log audit.Log) uint64 {
 	return best
 }
 
-// behind reports whether rows are being left out because the store does not take them.
+// behind reports whether rows are being left out because the store does not take them, or two nodes have not stored what the
+// log does not have any more.
 func (a *auditor) behind() bool {
 	_, _, full := a.projector.Pending()
-	return full
+	return full || a.overdrawn.Load()
 }
 
 func (a *auditor) name(log audit.Log) string {
@@ -208,29 +248,41 @@ func (a *auditor) name(log audit.Log) string {
 	return string(partitionGroup(int(log)))
 }
 
-// retain drops the bodies of rows that are older than their tenant keeps them, once a day.
-func (p *Platform) retain(ctx context.Context) error {
-	ticker := time.NewTicker(retainEvery)
-	defer ticker.Stop()
+// retain drops the bodies of rows that are older than their tenant keeps them, once a day, as soon as it is sure how long that
+// is: while a node catches up, its copy of the control log goes through what tenants had once asked for.
+func (a *auditor) retain(ctx context.Context, days func(tenant string) int, sure func() bool) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		n, err := p.audit.store.Retain(ctx, p.retentionDays, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if !sure() {
+			timer.Reset(retainAgain)
+			continue
+		}
+		n, err := a.store.Retain(ctx, days, time.Now())
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			p.log.Warn("audit rows past their retention could not be dropped", "error", err)
+			a.log.Warn("audit rows past their retention could not be dropped", "error", err)
 		case n > 0:
-			p.log.Info("audit rows past their retention dropped; their hashes stay", "rows", n)
+			a.log.Info("audit rows past their retention dropped; their hashes stay", "rows", n)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+		timer.Reset(retainEvery)
 	}
 }
 
-const retainEvery = 24 * time.Hour
+const (
+	retainEvery = 24 * time.Hour
+	retainAgain = 200 * time.Millisecond
+)
+
+// knowsQuotas reports whether the node's copy of the control log is not behind, as far as the node can tell.
+func (p *Platform) knowsQuotas() bool { return !p.control.cutOff() && p.control.caughtUp() }
 
 // retentionDays is how long the tenant's rows keep their bodies. A tenant that is gone, and the platform itself, keep them
 // as long as is possible.
@@ -249,7 +301,7 @@ const retentionDaysMax = 3650
 // runAudit owns everything that the audit does beside the logs.
 func (p *Platform) runAudit(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.retain(ctx) })
+	g.Go(func() error { return p.audit.retain(ctx, p.retentionDays, p.knowsQuotas) })
 	g.Go(func() error { return p.compareAudits(ctx) })
 	return g.Wait()
 }
@@ -264,11 +316,20 @@ func (n nodeAudit) Query(ctx context.Context, q audit.Query) (audit.Page, error)
 	return n.p.audit.store.Query(ctx, q)
 }
 
-// Logs are all of them: a tenant that was made again may have been elsewhere before.
-func (n nodeAudit) Logs() []audit.Log {
+// Logs are those that the tenant's events can be in: the control log and its partition, so that what other partitions do
+// is not counted before its eyes. All of them for the platform, and for a tenant that was made again, which may have been
+// elsewhere before.
+func (n nodeAudit) Logs(tenant tenants.TenantID) []audit.Log {
+	var t tenants.Tenant
+	known := false
+	if tenant != tenants.Platform {
+		n.p.control.view(func(m *control.Machine) { t, known = m.Tenant(tenant) })
+	}
 	logs := []audit.Log{controlAuditLog}
 	for _, part := range n.p.partitions {
-		logs = append(logs, audit.Log(part.number))
+		if !known || t.EarlierLives > 0 || int(t.Partition) == part.number {
+			logs = append(logs, audit.Log(part.number))
+		}
 	}
 	return logs
 }

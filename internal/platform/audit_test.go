@@ -12,6 +12,7 @@ import (
 
 	"github.com/stanchion-locks/stanchion/audit"
 	"github.com/stanchion-locks/stanchion/client/wire"
+	"github.com/stanchion-locks/stanchion/tenants"
 )
 
 // auditAt is how far a node has the events of acme's partition.
@@ -273,3 +274,15 @@ func auditTellsAForcedHold(t *testing.T, c *calm) {
 
 // keyID is the public part of the client's API key.
 func (c *client) keyID() string { return c.key[len("stn_"):][:10] }
+
+func TestAuditLogs_areThoseOfTheTenantAlone(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.furnish(t, classLong)
+	n := c.nodes[0]
+	for tenant, want := range map[tenants.TenantID]string{acme: "[0 1]", globex: "[0 2]", tenants.Platform: "[0 1 2]"} {
+		if got := fmt.Sprint(n.platform.Audit().Logs(tenant)); got != want {
+			t.Errorf("the logs of %q are %s; want %s", tenant, got, want)
+		}
+	}
+}

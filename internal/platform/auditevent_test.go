@@ -60,13 +60,19 @@ func TestMissedByAll_isWhatNobodyHas(t *testing.T) {
 	}
 }
 
-func TestLastHeld_endsBeforeWhatTheOtherMisses(t *testing.T) {
-	s := auditStanding{Positions: []audit.Position{{Log: 1, Durable: 100}}, Gaps: []audit.Gap{gap(40, 50)}}
-	for _, c := range []struct{ from, to, want uint64 }{
-		{1, 30, 30}, {1, 200, 39}, {40, 60, 39}, {45, 60, 44}, {51, 60, 60}, {51, 200, 100}, {101, 200, 100},
+func TestHeldOf_isWhatTheOtherHasBetweenItsGaps(t *testing.T) {
+	s := auditStanding{Positions: []audit.Position{{Log: 1, Durable: 100}}, Gaps: []audit.Gap{gap(40, 50), gap(60, 60),
+		{Log: 2, From: 1, To: 100}}}
+	for _, c := range []struct {
+		missing audit.Gap
+		want    []audit.Gap
+	}{
+		{gap(1, 30), []audit.Gap{gap(1, 30)}}, {gap(1, 200), []audit.Gap{gap(1, 39), gap(51, 59), gap(61, 100)}},
+		{gap(40, 60), []audit.Gap{gap(51, 59)}}, {gap(45, 50), nil}, {gap(60, 61), []audit.Gap{gap(61, 61)}},
+		{gap(101, 200), nil}, {audit.Gap{Log: 3, From: 1, To: 9}, nil},
 	} {
-		if got := lastHeld(s, 1, c.from, c.to); got != c.want {
-			t.Errorf("from %d to %d the other has everything to %d; got %d", c.from, c.to, c.want, got)
+		if got := heldOf(c.missing, s); !slices.Equal(got, c.want) {
+			t.Errorf("of %d to %d the other has %+v; got %+v", c.missing.From, c.missing.To, c.want, got)
 		}
 	}
 }

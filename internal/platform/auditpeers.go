@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -61,7 +62,7 @@ func (p *Platform) compareOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{p.audit.store.Number(ctx)} // what the last round had no time for
 	reached := map[raftnode.NodeID]auditStanding{}
 	for _, peer := range p.others() {
 		asking, cancel := context.WithTimeout(ctx, askTime)
@@ -75,6 +76,7 @@ func (p *Platform) compareOnce(ctx context.Context) error {
 		cancel()
 		errs = append(errs, err)
 	}
+	p.audit.settle(len(p.config.Peers))
 	if len(reached) == len(p.others()) {
 		errs = append(errs, p.audit.giveUp(ctx, own, reached))
 	}
@@ -110,53 +112,103 @@ func (a *auditor) told(peer raftnode.NodeID, s auditStanding) {
 	a.peers[peer] = s
 }
 
-// fillFrom asks a node for the rows of this node's gaps, as far as it has them.
+// fillFrom asks a node for the rows of this node's gaps, as far as it has them. A gap that cannot be filled does not keep
+// the others.
 func (p *Platform) fillFrom(ctx context.Context, own auditStanding, peer raftnode.NodeID, theirs auditStanding) error {
+	var errs []error
 	for _, gap := range own.Gaps {
 		if gap.Unrecoverable {
 			continue
 		}
-		for from := gap.From; from <= gap.To; {
-			to := lastHeld(theirs, gap.Log, from, gap.To)
-			if to < from {
+		for _, part := range heldOf(gap, theirs) {
+			if err := p.fillPart(ctx, part, peer); err != nil {
+				errs = append(errs, err)
 				break
 			}
-			rows, err := p.askRows(ctx, peer, gap.Log, from, to)
-			if err != nil {
-				return err
-			}
-			if err := p.audit.store.Fill(ctx, rows); err != nil {
-				return fmt.Errorf("fill the audit of %s from %s: %w", p.audit.name(gap.Log), peer, err)
-			}
-			p.log.Info("missing audit rows filled", "log", p.audit.name(gap.Log), "from", from, "to", rows.Through, "node", string(peer))
-			from = rows.Through + 1
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// fillPart fills a part of a gap that a node has.
+func (p *Platform) fillPart(ctx context.Context, part audit.Gap, peer raftnode.NodeID) error {
+	for from := part.From; from <= part.To; {
+		rows, err := p.askRows(ctx, peer, part.Log, from, part.To)
+		if err != nil {
+			return err
+		}
+		err = p.audit.store.Fill(ctx, rows)
+		p.audit.alarm("rows of "+p.audit.name(part.Log)+" from "+string(peer), untrue(err))
+		if err != nil {
+			return fmt.Errorf("fill the audit of %s from %s: %w", p.audit.name(part.Log), peer, err)
+		}
+		p.log.Info("missing audit rows filled", "log", p.audit.name(part.Log), "from", from, "to", rows.Through, "node", string(peer))
+		from = rows.Through + 1
 	}
 	return nil
 }
 
-// lastHeld is how far, from an index to another, a node has everything; below from, if it has not even that one.
-func lastHeld(s auditStanding, log audit.Log, from, to uint64) uint64 {
-	to = min(to, s.position(log).Durable)
-	for _, g := range s.Gaps {
-		if g.Log == log && g.From <= to && g.To >= from {
-			to = max(g.From, from) - 1
-			if g.From <= from {
-				return from - 1
-			}
+// untrue is an error that says that one of two nodes has not what its log said; others pass by themselves.
+func untrue(err error) error {
+	if errors.Is(err, audit.ErrWrongHash) || errors.Is(err, audit.ErrContentDiffers) {
+		return err
+	}
+	return nil
+}
+
+// heldOf are the parts of a gap that a node has: what it is past, without its own gaps, those given up included.
+func heldOf(gap audit.Gap, theirs auditStanding) (parts []audit.Gap) {
+	from, end := gap.From, min(gap.To, theirs.position(gap.Log).Durable)
+	add := func(to uint64) {
+		if from <= to {
+			part := gap
+			part.From, part.To = from, to
+			parts = append(parts, part)
 		}
 	}
-	return to
+	for _, g := range theirs.Gaps { // in order of position
+		if g.Log == gap.Log && g.From <= end && g.To >= from {
+			add(g.From - 1)
+			from = g.To + 1
+		}
+	}
+	add(end)
+	return parts
 }
+
+// rowsBytesMax bounds an answer with rows. A single entry is never cut, and the end of a session that holds as much as it
+// may leads to some tens of thousands of rows.
+const rowsBytesMax = 256 << 20
 
 func (p *Platform) askRows(ctx context.Context, peer raftnode.NodeID, log audit.Log, from, to uint64) (audit.PeerRows, error) {
 	q := url.Values{"log": {number(uint64(log))}, "from": {number(from)}, "to": {number(to)}}
-	var rows audit.PeerRows
-	err := p.ask(ctx, peer, http.MethodGet, "/internal/audit/rows?"+q.Encode(), nil, &rows)
-	if err == nil && (rows.Through < from || rows.Through > to) {
-		err = fmt.Errorf("%s answered rows to entry %d, asked for %d to %d", peer, rows.Through, from, to)
+	rows, err := p.readRows(ctx, peer, "/internal/audit/rows?"+q.Encode())
+	switch {
+	case err != nil:
+		return rows, fmt.Errorf("ask %s for audit rows %d to %d of %s: %w", peer, from, to, p.audit.name(log), err)
+	case rows.Log != log || rows.From != from || rows.Through < from || rows.Through > to:
+		return rows, fmt.Errorf("%s answered rows %d to %d of log %d, asked for %d to %d of log %d", peer, rows.From, rows.Through,
+			rows.Log, from, to, log)
 	}
-	return rows, err
+	return rows, nil
+}
+
+// readRows is ask for an answer that may be longer than the others.
+func (p *Platform) readRows(ctx context.Context, peer raftnode.NodeID, path string) (rows audit.PeerRows, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(peer)+path, nil)
+	if err != nil {
+		return rows, err
+	}
+	res, err := p.forward.RoundTrip(r)
+	if err != nil {
+		return rows, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(res.Body, internalBytesMax))
+		return rows, fmt.Errorf("status %d: %.200s", res.StatusCode, why)
+	}
+	return rows, json.NewDecoder(io.LimitReader(res.Body, rowsBytesMax)).Decode(&rows)
 }
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }

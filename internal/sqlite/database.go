@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +25,7 @@ const (
 
 	defaultReadTimeout = 10 * time.Second
 	defaultBusyTimeout = 5 * time.Second
+	defaultCheckTime   = time.Minute
 )
 
 // Config says which file to open, and how. The zero values of all but Path are useful.
@@ -31,6 +34,7 @@ type Config struct {
 	BytesMax    int64            // bound of the file, its write-ahead log apart; rounded up to pages; 0: the disk's
 	ReadTimeout time.Duration    // the longest that one Read may take: a long reader lets the log grow; 0: 10 s
 	BusyTimeout time.Duration    // how long to wait for a lock of another process; 0: 5 s
+	CheckTime   time.Duration    // the longest that Open looks for damage; 0: a minute
 	Logger      *slog.Logger     // nil: slog.Default()
 	Now         func() time.Time // names a file set aside; nil: time.Now
 }
@@ -53,6 +57,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.BusyTimeout == 0 {
 		c.BusyTimeout = defaultBusyTimeout
 	}
+	if c.CheckTime == 0 {
+		c.CheckTime = defaultCheckTime
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -69,10 +76,13 @@ type DB struct {
 	reader  *sql.DB // Readers connections that cannot write
 	damaged string
 	pragmas []Pragma
+
+	shortenAt atomic.Int64 // length of the write-ahead log at which Write shortens it
 }
 
-// Open opens the file, which is made if there is none. Its structure is checked first, which takes time in proportion to
-// its size; a damaged file is set aside under another name (see Damaged) and a new one begun. Then migrations are applied.
+// Open opens the file, which is made if there is none. Its structure is checked first, for as long as CheckTime allows: one
+// that is too large for that is opened all the same, with a warning. A damaged file is set aside under another name (see
+// Damaged) and a new one begun. Then migrations are applied.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -92,6 +102,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 
 func openWhole(ctx context.Context, c Config) (_ *DB, err error) {
 	db := &DB{config: c}
+	db.shortenAt.Store(JournalBytesMax)
 	if db.writer, err = connect(c.writerName(), 1); err != nil {
 		return nil, err
 	}
@@ -177,7 +188,31 @@ func (db *DB) Write(ctx context.Context, f func(context.Context, *sql.Tx) error)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return transact(context.WithoutCancel(ctx), db.writer, f)
+	ctx = context.WithoutCancel(ctx)
+	if err := transact(ctx, db.writer, f); err != nil {
+		return err
+	}
+	db.shorten(ctx)
+	return nil
+}
+
+// shorten makes the write-ahead log begin anew when it is too long. SQLite does so by itself at a moment when nobody reads,
+// which never comes while one reader always overlaps the next. It waits for those who read, as long as for any lock; if that
+// was in vain, the log may double before it is tried again.
+func (db *DB) shorten(ctx context.Context) {
+	info, err := os.Stat(db.config.Path + "-wal")
+	if err != nil || info.Size() <= db.shortenAt.Load() {
+		return
+	}
+	var busy, long, copied int64
+	err = db.writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &long, &copied)
+	if err != nil || busy != 0 {
+		db.shortenAt.Store(2 * info.Size())
+		db.config.Logger.Warn("database's write-ahead log is long and cannot be shortened: somebody reads for too long",
+			"path", db.config.Path, "bytes", info.Size(), "error", err)
+		return
+	}
+	db.shortenAt.Store(JournalBytesMax)
 }
 
 // Read runs f in a transaction that sees one state of the file from its first statement on. The context that f gets ends

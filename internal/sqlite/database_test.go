@@ -182,6 +182,70 @@ func TestWrite_thatReadsFirstIsNeverBusy(t *testing.T) {
 	}
 }
 
+// overlap reads until stop is called, and begins each time before it has ended the time before.
+func overlap(t *testing.T, db *sqlite.DB) (stop func()) {
+	t.Helper()
+	begin := func() (end func() error) {
+		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- db.Read(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+				defer close(began)
+				var n int
+				if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM x LIMIT 1)`).Scan(&n); err != nil {
+					return err
+				}
+				began <- struct{}{}
+				<-release
+				return nil
+			})
+		}()
+		<-began
+		return func() error { close(release); return <-ended }
+	}
+	quit, over := make(chan struct{}), make(chan error, 1)
+	go func() {
+		end := begin()
+		for {
+			select {
+			case <-quit:
+				over <- end()
+				return
+			default:
+			}
+			next := begin()
+			if err := end(); err != nil {
+				over <- errors.Join(err, next())
+				return
+			}
+			end = next
+		}
+	}()
+	return func() {
+		close(quit)
+		if err := <-over; err != nil {
+			t.Errorf("read: %v", err)
+		}
+	}
+}
+
+func TestWrite_boundsTheLogThoughSomebodyAlwaysReads(t *testing.T) {
+	path := temp(t)
+	db := open(t, config(path))
+	if err := exec(db, `CREATE TABLE x (b BLOB) STRICT`); err != nil {
+		t.Fatal(err)
+	}
+	defer overlap(t, db)()
+	for range 4 * sqlite.JournalBytesMax >> 22 {
+		if err := exec(db, `INSERT INTO x (b) VALUES (zeroblob(4 << 20))`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil || info.Size() > 2*sqlite.JournalBytesMax {
+		t.Errorf("write-ahead log: got %d bytes, %v, want at most %d", info.Size(), err, 2*sqlite.JournalBytesMax)
+	}
+}
+
 func TestWrite_isBusyWhenAnotherProcessHoldsTheLock(t *testing.T) {
 	c := config(temp(t))
 	c.BusyTimeout = 10 * time.Millisecond
@@ -254,6 +318,22 @@ func TestOpen_setsDamageAside(t *testing.T) {
 		if err != nil || len(left) == 0 {
 			t.Errorf("%s: got %v, %v, want what was set aside", name, left, err)
 		}
+	}
+}
+
+func TestOpen_opensAFileThatIsTooLargeToBeChecked(t *testing.T) {
+	c := config(temp(t))
+	db := open(t, c)
+	if err := exec(db, `CREATE TABLE x (n INTEGER) STRICT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.CheckTime = time.Nanosecond // over before it begins
+	db = open(t, c)
+	if got := one(t, db, `SELECT count(*) FROM x`); got != 0 || db.Damaged() != "" {
+		t.Errorf("got %d rows, damaged %q, want the empty table and a file that is not set aside", got, db.Damaged())
 	}
 }
 
