@@ -174,8 +174,9 @@ func restart(t *testing.T, flags ...string) {
 
 	c.start(flags...)
 	t.Logf("ready again %v after the process started", c.ready.Round(time.Millisecond))
-	if c.file.APIKey != before.APIKey || c.file.AdminKey != before.AdminKey {
-		t.Errorf("API keys: got %s and %s, want those from before, %s and %s", c.file.APIKey, c.file.AdminKey, before.APIKey, before.AdminKey)
+	if c.file.APIKey != before.APIKey || c.file.AdminKey != before.AdminKey || c.file.OperatorAPIKey != before.OperatorAPIKey {
+		t.Errorf("API keys: got %s, %s and %s, want those from before, %s, %s and %s", c.file.APIKey, c.file.AdminKey,
+			c.file.OperatorAPIKey, before.APIKey, before.AdminKey, before.OperatorAPIKey)
 	}
 	wantStillHeld(t, client, held, taken)
 	if l, _ := client.acquire(t, session, 3, wire.AcquireRequest{Class: "short", Key: "other"}); l.Token != 3 {

@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -13,6 +14,8 @@ const (
 	// EndedKeptMS is how long an ended API key is remembered at least: 30 days. It is forgotten when another key of the
 	// tenant is made after that.
 	EndedKeptMS int64 = 30 * dayMS
+	// EndedPerLineageMax is how many ended keys of one rotation are remembered, however short a while ago they ended.
+	EndedPerLineageMax = 16
 )
 
 // APIKey is what people may know of an API key; its hash stays in the state.
@@ -160,12 +163,14 @@ func (s *State) addKey(c Command, row keyRow, inherited []Person, e Event) Resul
 	if slices.ContainsFunc(keys, func(k *keyRow) bool { return k.APIKey.Lineage == row.APIKey.ID }) {
 		return refuse(RefusedKeyExists) // the forgotten first key of a lineage whose sessions would get a second owner
 	}
-	kept := slices.DeleteFunc(slices.Clone(keys), long)
+	worn := wornOut(keys, row.APIKey.Lineage, c.about().atMS)
+	gone := func(k *keyRow) bool { return long(k) || slices.Contains(worn, k) }
+	kept := slices.DeleteFunc(slices.Clone(keys), gone)
 	if len(kept) >= APIKeysPerTenantMax {
 		return refuse(RefusedTooManyKeys)
 	}
 	for _, k := range keys {
-		if long(k) {
+		if gone(k) {
 			s.removeKey(k)
 		}
 	}
@@ -174,6 +179,20 @@ func (s *State) addKey(c Command, row keyRow, inherited []Person, e Event) Resul
 	e.KeyName = row.APIKey.Name
 	s.emit(c, e)
 	return Result{}
+}
+
+// wornOut are the ended keys of a lineage beyond the newest few: rotating again and again takes no room from others.
+func wornOut(keys []*keyRow, lineage APIKeyID, atMS int64) []*keyRow {
+	var ended []*keyRow
+	for _, k := range keys {
+		if k.APIKey.Lineage == lineage && !k.APIKey.State(atMS).Works() {
+			ended = append(ended, k)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *keyRow) int {
+		return cmp.Or(cmp.Compare(b.APIKey.CreatedMS, a.APIKey.CreatedMS), cmp.Compare(a.APIKey.ID, b.APIKey.ID))
+	})
+	return ended[min(len(ended), EndedPerLineageMax):]
 }
 
 // makers are who answers for a key that by makes: the inherited ones, and by, or those who answer for by.
@@ -295,6 +314,8 @@ func (s *State) mayRotate(c RotateAPIKey, old APIKey) Result {
 		return refuse(RefusedKeyEnded)
 	case c.By.Kind == ActorAPIKey && c.By.Key != old.ID:
 		return s.mayMake(c.By, old, c.AtMS)
+	case c.By.Kind == ActorAPIKey && c.ExpiresMS-c.AtMS > old.ExpiresMS-old.CreatedMS:
+		return refuseField("expires") // what somebody gave a short life does not give itself a longer one
 	}
 	return Result{}
 }

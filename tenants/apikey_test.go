@@ -354,3 +354,29 @@ func BenchmarkAuthenticate(b *testing.B) {
 		}
 	}
 }
+
+// TestRotateAPIKey_byItselfTakesNoRoomFromOthers: a key that rotates itself for ever neither fills the tenant's list nor lives
+// longer than it was given to.
+func TestRotateAPIKey_byItselfTakesNoRoomFromOthers(t *testing.T) {
+	w := newWorld(t)
+	key := w.key(0, "guard:report")
+	first, _ := w.state.APIKey("acme", key)
+	for seed := uint64(1); seed <= tenants.APIKeysPerTenantMax+20; seed++ {
+		c := w.rotate(key, seed)
+		c.By, c.OverlapEndsMS, c.ExpiresMS = tenants.ByAPIKey(key), c.AtMS, c.AtMS+first.ExpiresMS-first.CreatedMS
+		longer := c
+		longer.ExpiresMS++
+		if r, _ := w.state.Apply(longer); r.Reason != tenants.RefusedInvalid || r.Field != "expires" {
+			t.Fatalf("rotation %d to a longer life than the key was given: %+v; want expires refused", seed, r)
+		}
+		w.ok(c)
+		key = c.Successor
+	}
+	if got := len(w.state.APIKeys("acme")); got > 2+tenants.EndedPerLineageMax {
+		t.Errorf("%d keys are remembered; want the working one, and at most %d ended ones", got, tenants.EndedPerLineageMax)
+	}
+	w.ok(w.create(9000, "locks:*"))
+	by := w.rotate(key, 9001) // somebody else may give it a longer life
+	by.ExpiresMS = by.AtMS + first.ExpiresMS - first.CreatedMS + 1
+	w.ok(by)
+}

@@ -118,7 +118,8 @@ type CreateAPIKey struct {
 }
 
 // RotateAPIKey makes a successor with the same name, scopes and lineage. The old key works until OverlapEndsMS, at the
-// latest until its own expiry. A key has one successor.
+// latest until its own expiry. A key has one successor. One that rotates itself gives the successor no longer a life than it
+// was given.
 type RotateAPIKey struct {
 	Tenant        TenantID `cbor:"1,keyasint"`
 	Key           APIKeyID `cbor:"2,keyasint"` // the old one

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stanchion-locks/stanchion/audit"
 	"github.com/stanchion-locks/stanchion/client/wire"
+	"github.com/stanchion-locks/stanchion/tenants"
 	"github.com/stanchion-locks/stanchion/web/api"
 )
 
@@ -35,7 +36,7 @@ func (p *platform) Audit() api.Audit {
 type noAudit struct{}
 
 func (noAudit) Query(context.Context, audit.Query) (audit.Page, error) { return audit.Page{}, nil }
-func (noAudit) Logs() []audit.Log                                      { return []audit.Log{0} }
+func (noAudit) Logs(tenants.TenantID) []audit.Log                      { return []audit.Log{0} }
 func (noAudit) Wait(ctx context.Context, _ audit.Log, _ uint64) error  { <-ctx.Done(); return ctx.Err() }
 
 func (noAudit) Checkpoint(_ context.Context, log audit.Log) (audit.Position, error) {
@@ -56,7 +57,12 @@ type nodeAudit struct {
 	wait func(ctx context.Context, log audit.Log, index uint64) error // nil: never reached
 }
 
-func (nodeAudit) Logs() []audit.Log { return []audit.Log{0, 1, 2} }
+func (nodeAudit) Logs(t tenants.TenantID) []audit.Log {
+	if t == "globex" {
+		return []audit.Log{0, 1}
+	}
+	return []audit.Log{0, 1, 2}
+}
 
 func (n nodeAudit) Wait(ctx context.Context, log audit.Log, index uint64) error {
 	if n.wait == nil {

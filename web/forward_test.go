@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,5 +214,49 @@ func TestForward_passesOnlyWhatIsNeeded(t *testing.T) {
 	}
 	if passed.URL.Host != "n2" || left <= 0 || left > api.AnswerMax {
 		t.Errorf("passed on to %s with %v left", passed.URL.Host, left)
+	}
+}
+
+// An answer that is lost on a connection that was idle leaves open what was done. What makes an API key is not passed on
+// again, for it would make another one; what carries its own id is.
+func TestForward_passesOnceWhatWouldBeDoneTwice(t *testing.T) {
+	var passed atomic.Int32
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		passed.Add(1)
+		panic(http.ErrAbortHandler) // the connection breaks off without an answer
+	}))
+	defer behind.Close()
+	toLeader := dialer(t, behind.Listener.Addr().String())
+	front := start(t, &platform{leader: &second, controlLeader: &second, forward: toLeader}, options{})
+	for _, c := range []struct {
+		in    request
+		times int32
+	}{
+		{request{method: http.MethodPost, path: "/v1/api-keys", key: adminKey,
+			body: `{"name":"job","scopes":["tenant:admin"],"expires_in":"1h"}`}, 1},
+		{request{method: http.MethodPost, path: "/v1/tenants/acme/api-keys", key: operatorKey,
+			body: `{"name":"job","scopes":["audit:read"],"expires_in":"1h"}`}, 1},
+		{request{method: http.MethodPost, path: "/v1/api-keys/self/rotate", key: goodKey, body: `{"expires_in":"1h"}`}, 1},
+		{request{method: http.MethodPost, path: "/v1/api-keys/" + string(targetKey) + "/rotate", key: adminKey,
+			body: `{"expires_in":"1h"}`}, 1},
+		{put(leaseOne, plainAcquire), 2},
+		{beat, 2},
+	} {
+		passed.Store(0)
+		if _, err := front.try(t.Context(), request{method: http.MethodGet, path: "/v1/locks", key: goodKey}); err != nil {
+			t.Fatal(err) // it leaves an idle connection behind
+		}
+		out, err := front.try(t.Context(), c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := out.problem(t); p.Code != wire.CodeOutcomeUnknown || passed.Load() != c.times {
+			t.Errorf("%s %s: %s, passed on %d times; want outcome_unknown and %d", c.in.method, c.in.path, p.Code, passed.Load(),
+				c.times)
+		}
 	}
 }

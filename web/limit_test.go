@@ -94,6 +94,27 @@ func TestLimit_keepsHeartbeatsApartFromAFlood(t *testing.T) {
 	}
 }
 
+// An API key that may only report keeps no holder from keeping what it has, and nobody from ending a hold.
+func TestLimit_keepsHeartbeatsApartFromGuardReports(t *testing.T) {
+	n := start(t, &platform{locks: keeping(), leader: &self, control: quota(t, controlLog(t), "acme", 20)},
+		options{limits: api.NewLimits(newStoppedClock().read)})
+	for _, s := range []struct {
+		what string
+		in   request
+		most int
+		want int
+	}{
+		{"reports", request{method: http.MethodPost, path: "/v1/guard/reports", key: guardKey, body: `{}`}, 25, 20},
+		{"force-releases", request{method: http.MethodPost, path: "/v1/locks/force-release", key: adminKey, body: `{}`}, 5, 5},
+		{"heartbeats", beat, 25, 15},
+		{"acquires", put(leaseOne, plainAcquire), 25, 20},
+	} {
+		if got := n.passes(t, s.in, s.most); got != s.want {
+			t.Errorf("%s: got %d let through, want %d", s.what, got, s.want)
+		}
+	}
+}
+
 func TestLimit_letsTenThroughAtOnceAndOperatorsAHundred(t *testing.T) {
 	n := start(t, &platform{locks: keeping(), leader: &self, control: quota(t, controlLog(t), "acme", 1)},
 		options{limits: api.NewLimits(newStoppedClock().read)})
@@ -147,6 +168,17 @@ func TestLimit_countsWhereARequestIsAnswered(t *testing.T) {
 	passing.leads(&self)
 	if got := front.passes(t, look, 25); got != 20 {
 		t.Errorf("at the node that only passed on, once it leads: got %d let through, want its whole quota", got)
+	}
+}
+
+// A node that answers in the place of a leader that it cannot reach asks all voters to do so: that counts as well.
+func TestLimit_countsWhatIsAnsweredInTheLeadersPlace(t *testing.T) {
+	lost := tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+	n := start(t, &platform{leader: &second, forward: lost, control: quota(t, controlLog(t), "acme", 20)},
+		options{limits: api.NewLimits(newStoppedClock().read)})
+	why := request{method: http.MethodGet, path: "/v1/locks/why?class=ledger-close&key=2026-06", key: goodKey}
+	if got := n.passes(t, why, 25); got != 20 {
+		t.Errorf("got %d let through, want the quota of 20", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stanchion-locks/stanchion/client/wire"
+	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/lockcore/leader"
 	"github.com/stanchion-locks/stanchion/web"
 	"github.com/stanchion-locks/stanchion/web/api"
@@ -148,6 +149,46 @@ func TestInFlight_waitingRequestsDoNotKeepHeartbeatsOut(t *testing.T) {
 	}
 	n.stop()
 	receive(t, answered, "the poll's answer")
+}
+
+// A body that comes slowly takes room at the node that it arrives at, whose quota of requests does not count what it passes
+// on: of whatever else a tenant asks, nothing may keep its heartbeats and releases out.
+func TestInFlight_nothingElseKeepsHeartbeatsOut(t *testing.T) {
+	for _, in := range []request{
+		{method: http.MethodGet, path: "/v1/locks"}, {method: http.MethodGet, path: "/v1/leases/" + leaseOne},
+		{method: http.MethodPost, path: "/v1/guard/reports", body: plainReport},
+	} {
+		entered, over := make(chan struct{}), make(chan struct{})
+		hang := func() {
+			close(entered)
+			<-over
+		}
+		l := keeping()
+		l.list = func(context.Context, api.LockQuery) (api.LockPage, error) { hang(); return api.LockPage{}, nil }
+		l.look = func(context.Context, leader.Look) (leader.Answer, error) {
+			hang()
+			return leader.Answer{}, leader.ErrNotFound
+		}
+		l.command = func(context.Context, lockcore.Command) (lockcore.Result, error) {
+			hang()
+			return lockcore.Result{}, leader.ErrNotLeader
+		}
+		n := start(t, &platform{locks: l, leader: &self}, options{inFlightMax: 1})
+		in.key = goodKey
+		answered := make(chan error, 1)
+		go func() {
+			_, err := n.try(context.WithoutCancel(t.Context()), in)
+			answered <- err
+		}()
+		receive(t, entered, in.path)
+		if out := n.do(t, beat); out.status != 200 {
+			t.Errorf("a heartbeat beside %s %s: %d %s; want 200", in.method, in.path, out.status, out.body)
+		}
+		close(over)
+		if err := receive(t, answered, "the answer of "+in.path); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestInFlight_failuresLeaveNothingBehind(t *testing.T) {

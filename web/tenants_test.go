@@ -31,7 +31,7 @@ var exampleBodies = map[string]string{
 	"POST /v1/tenants": newTenant, "PATCH /v1/tenants/:tenant": `{"quotas":{"requests_per_second":2000}}`,
 	"DELETE /v1/tenants/:tenant": anyReason, "POST /v1/tenants/:tenant/suspend": anyReason, "POST /v1/tenants/:tenant/resume": anyReason,
 	"POST /v1/tenants/:tenant/api-keys": newKey, "POST /v1/tenants/:tenant/api-keys/:id/rotate": rotation,
-	"POST /v1/tenants/:tenant/api-keys/:id/revoke": anyReason, "POST /v1/api-keys": newKey, "POST /v1/api-keys/self/rotate": rotation,
+	"POST /v1/tenants/:tenant/api-keys/:id/revoke": anyReason, "POST /v1/api-keys": newKey, "POST /v1/api-keys/self/rotate": `{"overlap":"1h"}`,
 	"POST /v1/api-keys/:id/rotate": rotation, "POST /v1/api-keys/:id/revoke": anyReason,
 }
 
@@ -219,7 +219,7 @@ func TestTenantsAndAPIKeys_refuseWhatIsNotWellFormed(t *testing.T) {
 		{acmeKeys, `{"name":"x","scopes":["audit:read"],"expires_in":"8785h"}`, "expires_in"},
 		{acmeKeys, `{"name":"x","scopes":["audit:read"],"expires_in":"unlimited"}`, "expires_in"},
 		{acmeKeys + "/" + string(targetKey) + "/rotate", `{"expires_in":"1h","overlap":"721h"}`, "overlap"},
-		{acmeKeys + "/" + string(targetKey) + "/rotate", `{}`, "expires_in"},
+		{acmeKeys + "/" + string(targetKey) + "/rotate", `{"expires_in":"0s"}`, "expires_in"},
 		{acmeKeys + "/" + string(targetKey) + "/revoke", `{}`, "reason"},
 	} {
 		wantProblem(t, c.path+" "+c.body, n.ask(t, operatorKey, "POST", c.path, c.body), wire.CodeInvalidRequest, c.field)

@@ -70,6 +70,6 @@ type APIKeyRequest struct {
 
 // RotationRequest is the body of a rotation.
 type RotationRequest struct {
-	ExpiresIn Duration  `json:"expires_in"`        // of the successor, up to 366 days
-	Overlap   *Duration `json:"overlap,omitempty"` // how long the old one works on, up to 30 days; nil: 24 h
+	ExpiresIn *Duration `json:"expires_in,omitempty"` // of the successor, up to 366 days; nil: as long as the old one was given
+	Overlap   *Duration `json:"overlap,omitempty"`    // how long the old one works on, up to 30 days; nil: 24 h
 }

@@ -55,8 +55,9 @@ func (o *clientOptions) client() (*apiClient, error) {
 	case key == "":
 		return nil, fmt.Errorf("%w: no API key: set STANCHION_API_KEY, or give --api-key-file", errUsage)
 	}
-	c := &apiClient{key: key, http: &http.Client{Transport: &http.Transport{DisableCompression: true,
-		DialContext: (&net.Dialer{Timeout: apiDialTime}).DialContext, ResponseHeaderTimeout: apiAttemptTime}}}
+	c := &apiClient{key: key, answerTime: apiCallTime + apiAttemptTime, http: &http.Client{CheckRedirect: stay,
+		Transport: &http.Transport{DisableCompression: true, ResponseHeaderTimeout: apiAttemptTime, TLSHandshakeTimeout: apiAttemptTime,
+			DialContext: (&net.Dialer{Timeout: apiDialTime}).DialContext}}}
 	for e := range strings.SplitSeq(endpoints, ",") {
 		e = strings.TrimRight(strings.TrimSpace(e), "/")
 		u, err := url.Parse(e)
@@ -67,6 +68,10 @@ func (o *clientOptions) client() (*apiClient, error) {
 	}
 	return c, nil
 }
+
+// stay follows no redirect: nodes send none, and after one a change would be repeated as a GET, whose answer looks like that
+// of a change that was made.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (o *clientOptions) apiKey() (string, error) {
 	if o.keyFile == "" {
@@ -84,9 +89,10 @@ func (o *clientOptions) json() bool { return o.output == "json" }
 
 // apiClient speaks to the API of whichever node answers.
 type apiClient struct {
-	endpoints []string
-	key       string
-	http      *http.Client
+	endpoints  []string
+	key        string
+	http       *http.Client
+	answerTime time.Duration // for a call and its whole answer: a node that stops in the middle is not waited for
 }
 
 const (
@@ -112,6 +118,8 @@ type apiRequest struct {
 // call sends a request to one node after another until one has decided, and reads its JSON answer into answer, unless
 // that is nil. It returns the answer's status. A problem that the cluster answered is a *wire.Problem.
 func (c *apiClient) call(ctx context.Context, r apiRequest, answer any) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.answerTime)
+	defer cancel()
 	res, err := c.send(ctx, r)
 	if err != nil {
 		return 0, err
@@ -172,12 +180,22 @@ func (r apiRequest) encode() (body []byte, contentType string, err error) {
 func sendAgain(r apiRequest, err error) bool {
 	p, decided := errors.AsType[*wire.Problem](err)
 	switch {
+	case errors.Is(err, errRedirected):
+		return false
 	case !decided:
 		return !r.once || neverSent(err)
 	case p.Code == wire.CodeNotReady, p.Code == wire.CodeNotLeader, p.Code == wire.CodeStopping, p.Code == wire.CodeNoQuorum:
 		return true
 	}
 	return p.Code == wire.CodeOutcomeUnknown && !r.once
+}
+
+// outcomeUnknown reports whether a failed request may have been carried out all the same.
+func outcomeUnknown(err error) bool {
+	if p, decided := errors.AsType[*wire.Problem](err); decided {
+		return p.Code == wire.CodeOutcomeUnknown
+	}
+	return !neverSent(err) && !errors.Is(err, errRedirected)
 }
 
 // neverSent reports whether there was no connection at all.
@@ -206,12 +224,19 @@ func (c *apiClient) attempt(ctx context.Context, endpoint string, r apiRequest, 
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode < http.StatusBadRequest {
+	if res.StatusCode < http.StatusMultipleChoices {
 		return res, nil
 	}
 	defer res.Body.Close()
+	if res.StatusCode < http.StatusBadRequest {
+		return nil, fmt.Errorf("%w: %s sends to %q; give the address that answers itself", errRedirected, res.Request.URL.Host,
+			res.Header.Get("Location"))
+	}
 	return nil, problemOf(res)
 }
+
+// errRedirected says that something in between sent the request elsewhere, and that nothing was done.
+var errRedirected = errors.New("this is no address of a node")
 
 // problemOf reads the problem that an answer is.
 func problemOf(res *http.Response) error {
@@ -220,5 +245,5 @@ func problemOf(res *http.Response) error {
 	if err == nil && json.Unmarshal(raw, p) == nil && p.Code != "" {
 		return p
 	}
-	return fmt.Errorf("status %s from %s, which is no answer of Stanchion: is the address right?", res.Status, res.Request.URL.Host)
+	return fmt.Errorf("status %s from %s, which is no answer of Stanchion: is the address right?", visible(res.Status), res.Request.URL.Host)
 }

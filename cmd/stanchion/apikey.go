@@ -118,25 +118,29 @@ func newAPIKeyRotate() *cobra.Command {
 	var o keyOptions
 	var expires, overlap, to string
 	rotate := &cobra.Command{
-		Use:   "rotate ID|self --expires-in 90d --overlap 24h",
+		Use:   "rotate ID|self --overlap 24h",
 		Short: "Make an API key's successor and print it, this once",
 		Long: `Make an API key's successor, with the same name, scopes and sessions. Both work until the overlap ends: give the new one
 to the program, then end the overlap with 'stanchion api-key end-overlap ID', or let it run out.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			d, err := durationFlag("expires-in", expires)
-			if err != nil {
-				return err
+			request := wire.RotationRequest{}
+			if expires != "" {
+				d, err := durationFlag("expires-in", expires)
+				if err != nil {
+					return err
+				}
+				request.ExpiresIn = &d
 			}
 			both, err := durationFlag("overlap", overlap)
 			if err != nil {
 				return err
 			}
-			return o.make(c, apiRequest{method: http.MethodPost, path: o.path(args[0], "rotate"), once: true,
-				body: wire.RotationRequest{ExpiresIn: d, Overlap: &both}}, to)
+			request.Overlap = &both
+			return o.make(c, apiRequest{method: http.MethodPost, path: o.path(args[0], "rotate"), once: true, body: request}, to)
 		},
 	}
-	rotate.Flags().StringVar(&expires, "expires-in", "90d", "how long the new one works, such as 90d or 720h; at most 366d")
+	rotate.Flags().StringVar(&expires, "expires-in", "", "how long the new one works, such as 90d or 720h; at most 366d, and of one that rotates itself at most what it was given (default: what the old one was given)")
 	rotate.Flags().StringVar(&overlap, "overlap", "24h", "how long the old one works on; at most 30d")
 	rotate.Flags().StringVar(&to, "to", "", "new file for the key, instead of standard output")
 	o.flags(rotate)
@@ -150,39 +154,42 @@ func (o *keyOptions) make(c *cobra.Command, r apiRequest, to string) (err error)
 		return err
 	}
 	var file *os.File
+	kept := false // once the file has the API key it stays, whatever else fails
 	if to != "" {
 		if file, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			return fmt.Errorf("make the file for the API key: %w; choose one that is not there yet", err)
 		}
 		defer func() {
-			if err = errors.Join(err, file.Close()); err != nil {
+			if err = errors.Join(err, file.Close()); err != nil && !kept {
 				_ = os.Remove(to)
 			}
 		}()
 	}
 	var made wire.APIKeyMade
 	if _, err := client.call(c.Context(), r, &made); err != nil {
-		if p, ok := errors.AsType[*wire.Problem](err); ok && p.Code == wire.CodeOutcomeUnknown {
+		if outcomeUnknown(err) {
 			return fmt.Errorf("%w; it may have been made: look with 'stanchion api-key list', and revoke one whose secret nobody has", err)
 		}
 		return toDo(err)
 	}
-	return o.handOut(c, made, file)
-}
-
-func (o *keyOptions) handOut(c *cobra.Command, made wire.APIKeyMade, file *os.File) error {
-	secret := made.Secret
 	if file != nil {
-		if _, err := fmt.Fprintln(file, secret); err != nil {
+		if _, err := fmt.Fprintln(file, made.Secret); err != nil {
 			return fmt.Errorf("write the API key: %w; revoke %s, which nobody can use now", err, made.ID)
 		}
-		made.Secret = ""
+		made.Secret, kept = "", true
 	}
+	return o.handOut(c, made)
+}
+
+// handOut prints what was made, and its secret unless a file has that.
+func (o *keyOptions) handOut(c *cobra.Command, made wire.APIKeyMade) error {
 	if o.json() {
 		return printJSON(c.OutOrStdout(), made)
 	}
-	if file == nil {
-		fmt.Fprintln(c.OutOrStdout(), secret)
+	if made.Secret != "" {
+		if _, err := fmt.Fprintln(c.OutOrStdout(), made.Secret); err != nil {
+			return fmt.Errorf("print the API key: %w; revoke %s, which nobody can use now", err, made.ID)
+		}
 	}
 	if len(made.NotYetOn) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not known yet on %s; a node that cannot be reached learns of it when it is back\n",
@@ -262,7 +269,7 @@ func (o *keyOptions) end(c *cobra.Command, r apiRequest) error {
 	if o.json() {
 		return printJSON(c.OutOrStdout(), ended)
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s %q is %s on %s\n", ended.ID, ended.Name, ended.State, strings.Join(ended.AppliedOn, ", "))
+	fmt.Fprintf(c.OutOrStdout(), "%s %s is %s on %s\n", ended.ID, wire.Shown(ended.Name), ended.State, strings.Join(ended.AppliedOn, ", "))
 	if len(ended.NotYetOn) > 0 {
 		fmt.Fprintf(c.OutOrStdout(), "not yet on %s: behind, or not to be reached; until it has caught up such a node may still take it\n",
 			strings.Join(ended.NotYetOn, ", "))
@@ -308,7 +315,7 @@ func printKeys(out io.Writer, keys []wire.APIKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tNAME\tSTATE\tEXPIRES\tLAST USED\tSCOPES")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.State, shownTime(k.ExpiresAt), shownUse(k.LastUsedAt),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, visible(k.Name), k.State, shownTime(k.ExpiresAt), shownUse(k.LastUsedAt),
 			strings.Join(k.Scopes, " "))
 	}
 	return w.Flush()
@@ -327,8 +334,8 @@ func printKey(out io.Writer, k wire.APIKey) error {
 	if of == "" {
 		of = "the platform's operators"
 	}
-	fmt.Fprintf(w, "api key\t%s\nname\t%s\nof\t%s\nstate\t%s\nexpires\t%s\nlast used\t%s\ncreated\t%s by %s\n", k.ID, k.Name, of, k.State,
-		shownTime(k.ExpiresAt), shownUse(k.LastUsedAt), shownTime(k.CreatedAt), k.CreatedBy)
+	fmt.Fprintf(w, "api key\t%s\nname\t%s\nof\t%s\nstate\t%s\nexpires\t%s\nlast used\t%s\ncreated\t%s by %s\n", k.ID, visible(k.Name), of, k.State,
+		shownTime(k.ExpiresAt), shownUse(k.LastUsedAt), shownTime(k.CreatedAt), visible(k.CreatedBy))
 	if k.Successor != "" {
 		fmt.Fprintf(w, "successor\t%s\n", k.Successor)
 	}

@@ -41,7 +41,7 @@ func (n *auditNode) Authenticate(string) (tenants.Principal, error) {
 func (n *auditNode) ViewControl(f func(*control.Machine))                  { f(control.New()) }
 func (n *auditNode) Leader(lockcore.TenantID) (api.LeaderRef, bool)        { return api.LeaderRef{}, false }
 func (n *auditNode) Audit() api.Audit                                      { return n }
-func (n *auditNode) Logs() []audit.Log                                     { return []audit.Log{0, 1} }
+func (n *auditNode) Logs(tenants.TenantID) []audit.Log                     { return []audit.Log{0, 1} }
 func (n *auditNode) Wait(ctx context.Context, _ audit.Log, _ uint64) error { return nil }
 
 func (n *auditNode) Query(ctx context.Context, q audit.Query) (audit.Page, error) {

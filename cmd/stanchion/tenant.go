@@ -185,7 +185,7 @@ func printTenant(out io.Writer, t wire.Tenant) error {
 		return strconv.Itoa(f(*t.Use))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "tenant\t%s\nstate\t%s\nowner groups\t%s\npartition\t%d\n", t.Tenant, t.State, strings.Join(t.OwnerGroups, ", "), t.Partition)
+	fmt.Fprintf(w, "tenant\t%s\nstate\t%s\nowner groups\t%s\npartition\t%d\n", t.Tenant, t.State, visible(strings.Join(t.OwnerGroups, ", ")), t.Partition)
 	fmt.Fprintf(w, "token base\t%d\n", t.TokenBase)
 	if t.EarlierLives > 0 {
 		fmt.Fprintf(w, "made again\t%d times\n", t.EarlierLives)
@@ -233,7 +233,7 @@ func newTenantList() *cobra.Command {
 			fmt.Fprintln(w, "TENANT\tSTATE\tPARTITION\tREQUESTS/S\tOWNER GROUPS\tCREATED")
 			for _, t := range all.Tenants {
 				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", t.Tenant, t.State, t.Partition, t.Quotas.RequestsPerSecond,
-					strings.Join(t.OwnerGroups, ", "), shownTime(t.CreatedAt))
+					visible(strings.Join(t.OwnerGroups, ", ")), shownTime(t.CreatedAt))
 			}
 			return w.Flush()
 		},

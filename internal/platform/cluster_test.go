@@ -59,9 +59,9 @@ type testNode struct {
 	links           map[raftnode.NodeID]*link // its own ways to the others
 	inward          []*link                   // the others' ways to it
 	logTo           *slog.Logger
+	profile         raftnode.Profile
 	cluster         *cluster
 	auditEntriesMax int         // that may wait for the audit; 0: as many as otherwise
-	profile         raftnode.Profile
 	refused         chan string // nodes whose connections it refused, lately
 
 	platform *platform.Platform // nil: stopped

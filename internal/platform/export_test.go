@@ -5,6 +5,7 @@ import (
 
 	"github.com/stanchion-locks/stanchion/audit"
 	"github.com/stanchion-locks/stanchion/lockcore"
+	"github.com/stanchion-locks/stanchion/web/api"
 )
 
 // ViewPartition lets a test read a partition's machine as this node has applied it.
@@ -24,3 +25,10 @@ func (p *Platform) LimitAudit(ctx context.Context, bytesMax int64) error {
 
 // TellKeyUses tells the uses of API keys that this node has noted, without waiting for its minute.
 func (p *Platform) TellKeyUses(ctx context.Context) error { return p.tellKeyUses(ctx) }
+
+// ReadPage reads a page of locks from a machine.
+func ReadPage(m *lockcore.Machine, q api.LockQuery) api.LockPage {
+	s := &scan{query: q}
+	s.read(m)
+	return s.page
+}

@@ -71,9 +71,20 @@ type scan struct {
 
 func (s *scan) read(m *lockcore.Machine) {
 	s.page.Index = m.Index()
-	from := s.begin()
+	for from, more := s.begin(), true; more; {
+		from, more = s.readFrom(m, from)
+	}
+}
+
+// readFrom reads on from a lock. It ends before a class that is not allowed, of which not even a cursor may tell, and says
+// where the next one begins.
+func (s *scan) readFrom(m *lockcore.Machine, from api.LockPosition) (next api.LockPosition, more bool) {
 	m.EachLock(s.query.Tenant, from.Class, from.Key, func(k lockcore.Lock) bool {
-		if s.past(k) {
+		switch {
+		case s.past(k):
+			return false
+		case s.query.Allows != nil && !s.query.Allows(k.Class):
+			next, more = api.LockPosition{Class: k.Class + "\x01"}, true // behind its keys, and before any longer name
 			return false
 		}
 		if s.scanned++; len(s.page.Locks) == s.query.Limit || s.scanned > scanMax {
@@ -86,6 +97,7 @@ func (s *scan) read(m *lockcore.Machine) {
 		}
 		return true
 	})
+	return next, more
 }
 
 // begin is the first lock that may be wanted.
@@ -114,5 +126,5 @@ func (s *scan) past(k lockcore.Lock) bool {
 func (s *scan) wanted(k lockcore.Lock) bool {
 	q := s.query
 	return (q.Class == "" || k.Class == q.Class) && (q.Key == "" || k.Key == q.Key) &&
-		strings.HasPrefix(string(k.Key), q.Prefix) && (q.Allows == nil || q.Allows(k.Class))
+		strings.HasPrefix(string(k.Key), q.Prefix)
 }

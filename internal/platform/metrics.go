@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stanchion-locks/stanchion/lockcore/raftnode"
+	"github.com/stanchion-locks/stanchion/tenants"
 )
 
 // Metrics of a node. Labels are groups and logs, of which a cluster has a fixed, small number.
@@ -54,7 +55,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	gauge(auditWaiting, float64(waiting))
 	gauge(auditFull, truth(full))
 	gauge(auditWell, truth(c.p.audit.part().Why == ""))
-	for _, log := range nodeAudit(c).Logs() {
+	for _, log := range nodeAudit(c).Logs(tenants.Platform) {
 		gauge(auditDurable, float64(c.p.audit.projector.Durable(log)), c.p.audit.name(log))
 	}
 }

@@ -29,8 +29,8 @@ type Config struct {
 	NodeID string
 	// Peer marks the API that other nodes pass requests on to: it never passes on again.
 	Peer bool
-	// InFlightMax bounds a tenant's requests under way in this API: so many acquires, and apart from them so many of all
-	// others, so that waiting requests cannot keep heartbeats out. Zero: 10,000.
+	// InFlightMax bounds a tenant's requests under way in this API: so many in each lane, so that neither waiting requests
+	// nor slow ones keep heartbeats out. Zero: 10,000.
 	InFlightMax int
 	// Limits are the node's own, shared by all its APIs. Nil: this API's own.
 	Limits *Limits

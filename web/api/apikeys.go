@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -91,9 +92,20 @@ func (a *API) rotate(c echo.Context, p tenants.Principal, tenant tenants.TenantI
 	return a.atControlLog(c, body.b, func(ctx context.Context) error {
 		return a.makeKey(ctx, c, tenant, id, func(fresh tenants.Credential, nowMS int64) tenants.Command {
 			return tenants.RotateAPIKey{Tenant: tenant, Key: id, Successor: fresh.ID(), Hash: fresh.Hash(),
-				ExpiresMS: nowMS + req.life.Milliseconds(), OverlapEndsMS: nowMS + req.overlap.Milliseconds(), By: p.Actor(), AtMS: nowMS}
+				ExpiresMS: nowMS + cmp.Or(req.life, a.lifeOf(tenant, id)).Milliseconds(), OverlapEndsMS: nowMS + req.overlap.Milliseconds(), By: p.Actor(), AtMS: nowMS}
 		})
 	})
+}
+
+// lifeOf is how long an API key was given when it was made; of an unknown one, which is refused anyway, the least.
+func (a *API) lifeOf(tenant tenants.TenantID, id tenants.APIKeyID) time.Duration {
+	life := expiryMin
+	a.platform.ViewControl(func(m *control.Machine) {
+		if k, known := m.APIKey(tenant, id); known {
+			life = time.Duration(k.ExpiresMS-k.CreatedMS) * time.Millisecond
+		}
+	})
+	return life
 }
 
 // drawsMax bounds how often an id is drawn anew because it is taken; one draw in 10^17 is.

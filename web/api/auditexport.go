@@ -35,7 +35,7 @@ type export struct {
 // exportAudit streams every event that matches, page by page, and ends with a trailer.
 func (a *API) exportAudit(c echo.Context, s auditSearch, tenant tenants.TenantID) error {
 	ctx := c.Request().Context()
-	under := a.exports.enter(lockcore.TenantID(tenant), LaneKeep)
+	under := a.exports.enter(lockcore.TenantID(tenant), LaneOther)
 	if under == nil {
 		return wire.NewProblem(wire.CodeOverloaded, "As many exports of the tenant are under way at this node as may be.")
 	}

@@ -24,14 +24,14 @@ const (
 )
 
 // auditCheckpoints is GET /v1/audit/checkpoint: how many rows each log has here, and the root over them.
-func (a *API) auditCheckpoints(c echo.Context, _ tenants.Principal) error {
+func (a *API) auditCheckpoints(c echo.Context, p tenants.Principal) error {
 	if err := nothingElse(c); err != nil {
 		return err
 	}
 	ctx, done := a.bounded(c.Request().Context(), 0)
 	defer done()
 	out := wire.AuditCheckpoints{Checkpoints: []wire.AuditCheckpoint{}, CompleteTo: map[string]uint64{}}
-	for _, log := range a.platform.Audit().Logs() {
+	for _, log := range a.platform.Audit().Logs(p.Tenant) {
 		at, err := a.platform.Audit().Checkpoint(ctx, log)
 		if err != nil {
 			return auditFailure(ctx, err)
@@ -49,8 +49,8 @@ func checkpoint(log audit.Log, at audit.Position) wire.AuditCheckpoint {
 func logName(log audit.Log) string { return wire.AuditLogName(uint32(log)) }
 
 // auditProof is GET /v1/audit/proof: that a row is among a log's first rows.
-func (a *API) auditProof(c echo.Context, _ tenants.Principal) error {
-	log, params, err := a.proofParams(c, "row", "rows")
+func (a *API) auditProof(c echo.Context, p tenants.Principal) error {
+	log, params, err := a.proofParams(c, p, "row", "rows")
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (a *API) auditProof(c echo.Context, _ tenants.Principal) error {
 }
 
 // auditConsistency is GET /v1/audit/consistency: that a log was only added to.
-func (a *API) auditConsistency(c echo.Context, _ tenants.Principal) error {
-	log, params, err := a.proofParams(c, "from", "to")
+func (a *API) auditConsistency(c echo.Context, p tenants.Principal) error {
+	log, params, err := a.proofParams(c, p, "from", "to")
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (a *API) auditConsistency(c echo.Context, _ tenants.Principal) error {
 }
 
 // proofParams reads which log a proof is asked for.
-func (a *API) proofParams(c echo.Context, known ...string) (audit.Log, url.Values, error) {
+func (a *API) proofParams(c echo.Context, p tenants.Principal, known ...string) (audit.Log, url.Values, error) {
 	if err := noBody(c); err != nil {
 		return 0, nil, err
 	}
@@ -104,7 +104,7 @@ func (a *API) proofParams(c echo.Context, known ...string) (audit.Log, url.Value
 		return 0, nil, err
 	}
 	log, ok := wire.ParseAuditLog(params.Get("log"))
-	if !ok || !slices.Contains(a.platform.Audit().Logs(), audit.Log(log)) {
+	if !ok || !slices.Contains(a.platform.Audit().Logs(p.Tenant), audit.Log(log)) {
 		return 0, nil, &badRequest{"log", auditLogRule}
 	}
 	return audit.Log(log), params, nil

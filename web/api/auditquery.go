@@ -65,7 +65,7 @@ func (a *API) searchOf(c echo.Context, p tenants.Principal) (auditSearch, error)
 	if err != nil {
 		return auditSearch{}, err
 	}
-	s := auditSearch{Query: audit.Query{Logs: a.platform.Audit().Logs()}}
+	s := auditSearch{}
 	for _, read := range []func(url.Values) error{s.readNames, s.readNumbers, s.readTimes, s.readKinds} {
 		if err := read(params); err != nil {
 			return auditSearch{}, err
@@ -74,7 +74,11 @@ func (a *API) searchOf(c echo.Context, p tenants.Principal) (auditSearch, error)
 	if err := s.readForm(params, c.Request().Header.Get("Accept")); err != nil {
 		return auditSearch{}, err
 	}
-	return s, a.readTenant(&s, params, p)
+	if err := a.readTenant(&s, params, p); err != nil {
+		return auditSearch{}, err
+	}
+	s.Logs = a.platform.Audit().Logs(tenants.TenantID(s.Tenant))
+	return s, nil
 }
 
 // auditParams reads the query strictly: each parameter is known and there once, kinds apart.

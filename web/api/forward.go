@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"github.com/labstack/echo/v4"
@@ -71,10 +72,19 @@ func (s *sending) request(ctx context.Context, c echo.Context, to LeaderRef, bod
 	}
 	copyHeaders(out.Header, in.Header, headersOn)
 	out.Header[HeaderRequestID] = c.Response().Header()[HeaderRequestID]
-	// Present and empty, it is not sent, and tells the transport that the request may be repeated on a fresh connection
-	// when an idle one turns out to be dead: ids make every call repeatable.
-	out.Header["X-Idempotency-Key"] = []string{}
+	if !makesKey(c) {
+		// Present and empty, it is not sent, and tells the transport that the request may be repeated on a fresh connection
+		// when an idle one turns out to be dead: ids make the call repeatable.
+		out.Header["X-Idempotency-Key"] = []string{}
+	}
 	return out.WithContext(ctx)
+}
+
+// makesKey reports whether the call makes an API key, which has no id before: done twice, it makes two, or refuses the
+// rotation that it has itself made.
+func makesKey(c echo.Context) bool {
+	return c.Request().Method == http.MethodPost &&
+		(strings.HasSuffix(c.Path(), "/api-keys") || strings.HasSuffix(c.Path(), "/rotate"))
 }
 
 // failure says what a failed pass means: nothing was done if there was no connection, else nobody knows.

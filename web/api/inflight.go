@@ -12,7 +12,8 @@ type Lane uint8
 
 // The lanes.
 const (
-	LaneKeep    Lane = iota // keeps, gives back, reads
+	LaneOther   Lane = iota // reads, declares, reports, administers: nothing that holders wait for
+	LaneKeep                // keeps, gives back, ends holds
 	LaneAcquire             // may hang in a queue
 	laneCount
 )

@@ -33,10 +33,20 @@ const (
 	quotaAge = time.Second
 )
 
-// Limits hold every tenant to its quota of requests per second, at the node that answers them. A tenant has two buckets
-// of its whole quota each: one that heartbeats, releases and ends of sessions draw from, and one for all other requests,
-// so that no flood of acquires or reads keeps a holder from keeping and giving back. A bucket holds one second's worth, at
-// least 10 requests. A changed quota counts a second later at the latest.
+// bucket says which of a tenant's buckets a request draws from.
+type bucket uint8
+
+const (
+	bucketOther   bucket = iota
+	bucketKeep           // keeping, giving back and ending holds
+	bucketReports        // what guards report: an API key that may do no more must not keep a holder from keeping
+	bucketCount
+)
+
+// Limits hold every tenant to its quota of requests per second, at the node that answers them. A tenant has three buckets
+// of its whole quota each: one that heartbeats, releases, ends of sessions and force-releases draw from, one for what guards
+// report, and one for all other requests, so that no flood of acquires, reads or reports keeps a holder from keeping and
+// giving back. A bucket holds one second's worth, at least 10 requests. A changed quota counts a second later at the latest.
 //
 // One Limits serves all APIs of a node. Safe for concurrent use.
 type Limits struct {
@@ -52,8 +62,8 @@ type Limits struct {
 
 // limit is one tenant's.
 type limit struct {
-	keep, other *rate.Limiter
-	lookedUp    atomic.Int64 // when the quota was, in nanoseconds since the Unix epoch
+	buckets  [bucketCount]*rate.Limiter
+	lookedUp atomic.Int64 // when the quota was, in nanoseconds since the Unix epoch
 }
 
 // NewLimits makes limits that nobody has used yet. now is the clock; nil: time.Now.
@@ -65,14 +75,10 @@ func NewLimits(now func() time.Time) *Limits {
 }
 
 // take counts a request of the tenant, or reports that it is one too many. quota is asked now and then.
-func (l *Limits) take(tenant tenants.TenantID, keeps bool, quota func() int) bool {
+func (l *Limits) take(tenant tenants.TenantID, from bucket, quota func() int) bool {
 	now := l.now()
 	t, fresh := l.of(tenant, now, quota)
-	bucket := t.other
-	if keeps {
-		bucket = t.keep
-	}
-	allowed := bucket.AllowN(now, 1)
+	allowed := t.buckets[from].AllowN(now, 1)
 	if fresh {
 		l.sweep(now) // when it has been drawn from, or it would be swept as one that is full
 	}
@@ -94,8 +100,10 @@ func (l *Limits) of(tenant tenants.TenantID, now time.Time, quota func() int) (t
 }
 
 func newLimit(now time.Time, perSecond int) *limit {
-	t := &limit{keep: rate.NewLimiter(rate.Limit(perSecond), burst(perSecond)),
-		other: rate.NewLimiter(rate.Limit(perSecond), burst(perSecond))}
+	t := new(limit)
+	for i := range t.buckets {
+		t.buckets[i] = rate.NewLimiter(rate.Limit(perSecond), burst(perSecond))
+	}
 	t.lookedUp.Store(now.UnixNano())
 	return t
 }
@@ -103,17 +111,22 @@ func newLimit(now time.Time, perSecond int) *limit {
 func burst(perSecond int) int { return max(perSecond, burstMin) }
 
 func (t *limit) resize(now time.Time, perSecond int) {
-	for _, bucket := range [...]*rate.Limiter{t.keep, t.other} {
-		if bucket.Limit() != rate.Limit(perSecond) {
-			bucket.SetLimitAt(now, rate.Limit(perSecond))
-			bucket.SetBurstAt(now, burst(perSecond))
+	for _, b := range t.buckets {
+		if b.Limit() != rate.Limit(perSecond) {
+			b.SetLimitAt(now, rate.Limit(perSecond))
+			b.SetBurstAt(now, burst(perSecond))
 		}
 	}
 }
 
 // full reports whether the buckets are as a new tenant's would be.
 func (t *limit) full(now time.Time) bool {
-	return t.keep.TokensAt(now) >= float64(t.keep.Burst()) && t.other.TokensAt(now) >= float64(t.other.Burst())
+	for _, b := range t.buckets {
+		if b.TokensAt(now) < float64(b.Burst()) {
+			return false
+		}
+	}
+	return true
 }
 
 // sweep counts a tenant in and, when many are kept, forgets those whose buckets are full, at most once a second. A request
@@ -141,7 +154,16 @@ func (a *API) withinQuota(method string, p tenants.Principal, needed Permission)
 	if !a.answers(p, needed) {
 		return true
 	}
-	return a.limits.take(p.Tenant, needed.keeps && method != http.MethodGet, func() int { return a.requestsPerSecond(p.Tenant) })
+	from := needed.draws
+	if method == http.MethodGet {
+		from = bucketOther
+	}
+	return a.takes(p.Tenant, from)
+}
+
+// takes counts a request that this node answers.
+func (a *API) takes(tenant tenants.TenantID, from bucket) bool {
+	return a.limits.take(tenant, from, func() int { return a.requestsPerSecond(tenant) })
 }
 
 // answers reports whether this node answers the request itself. An error is an answer too.

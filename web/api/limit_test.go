@@ -13,7 +13,7 @@ func TestLimits_forgetTenantsThatHaveTheirQuotaBack(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := NewLimits(func() time.Time { return now })
 	quota := func() int { return 5 }
-	ask := func(tenant string) bool { return l.take(tenants.TenantID(tenant), false, quota) }
+	ask := func(tenant string) bool { return l.take(tenants.TenantID(tenant), bucketOther, quota) }
 	for i := range limitsKept {
 		ask(fmt.Sprintf("early-%d", i))
 	}
@@ -40,7 +40,7 @@ func BenchmarkLimits(b *testing.B) {
 	l := NewLimits(nil)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			l.take("acme", false, func() int { return 1_000_000 })
+			l.take("acme", bucketOther, func() int { return 1_000_000 })
 		}
 	})
 }

@@ -63,8 +63,8 @@ type Platform interface {
 type Audit interface {
 	// Query finds events, a page at a time.
 	Query(context.Context, audit.Query) (audit.Page, error)
-	// Logs are all logs that there are: the control log and every partition's.
-	Logs() []audit.Log
+	// Logs are those that a tenant may know of, which its events are in; all that there are for tenants.Platform.
+	Logs(tenants.TenantID) []audit.Log
 	// Wait returns once this node's copy of the log has reached the index.
 	Wait(ctx context.Context, log audit.Log, index uint64) error
 	// Checkpoint is how the log stands in this copy. A log of which nothing has happened yet has no rows.

@@ -30,9 +30,9 @@ type Permission struct {
 	also    [2]tenants.Verb // or one of these
 	anyKey  bool            // any API key that works
 	example string          // class pattern that says what is lacking when no scope has the verb
-	lane    Lane
-	keeps   bool   // its changes draw from the tenant's second bucket of requests: see Limits
-	answers placed // which node answers; the others pass on
+	lane    Lane            // see laneOf
+	draws   bucket          // what its changes draw from: see Limits
+	answers placed          // which node answers; the others pass on
 }
 
 // The permissions.
@@ -40,13 +40,14 @@ var (
 	Public       = Permission{name: "public"}
 	LocksAcquire = Permission{name: "locks, may hang", verb: tenants.VerbLocks, example: "*", lane: LaneAcquire,
 		answers: atPartition}
-	LocksKeep = Permission{name: "locks", verb: tenants.VerbLocks, example: "*", lane: LaneKeep, keeps: true,
+	LocksKeep = Permission{name: "locks", verb: tenants.VerbLocks, example: "*", lane: LaneKeep, draws: bucketKeep,
 		answers: atPartition}
 	LocksLook = Permission{name: "locks or tenant:admin", verb: tenants.VerbLocks, example: "*",
 		also: [2]tenants.Verb{tenants.VerbAdministerTenant}, answers: atPartition}
 	// A flood of acquires must keep nobody from ending a hold, and no evidence of what a guard refused from being counted.
-	EndHolds          = Permission{name: "tenant:admin", verb: tenants.VerbAdministerTenant, keeps: true, answers: atPartition}
-	ReportGuards      = Permission{name: "guard:report", verb: tenants.VerbReportGuard, keeps: true, answers: atPartition}
+	EndHolds = Permission{name: "tenant:admin", verb: tenants.VerbAdministerTenant, lane: LaneKeep, draws: bucketKeep,
+		answers: atPartition}
+	ReportGuards      = Permission{name: "guard:report", verb: tenants.VerbReportGuard, draws: bucketReports, answers: atPartition}
 	AnyAPIKey         = Permission{name: "any API key", anyKey: true, answers: atControlLeader}
 	OperatePlatform   = Permission{name: "platform:operator", verb: tenants.VerbOperatePlatform, answers: atControlLeader}
 	AdministerAPIKeys = Permission{name: "tenant:admin or platform:operator", verb: tenants.VerbAdministerTenant,
@@ -78,6 +79,14 @@ func (p Permission) heldBy(caller tenants.Principal) bool {
 	return p.anyKey || slices.ContainsFunc(caller.Scopes, func(s tenants.Scope) bool {
 		return s.Verb == p.verb || slices.Contains(p.also[:], s.Verb)
 	})
+}
+
+// laneOf is the lane of a request: to look at a lease is not to keep it.
+func (p Permission) laneOf(method string) Lane {
+	if method == http.MethodGet && p.lane == LaneKeep {
+		return LaneOther
+	}
+	return p.lane
 }
 
 // Routes lists the calls. The caller registers each with its permission.
@@ -144,7 +153,7 @@ func (a *API) Serve(c echo.Context, needed Permission, h Handler) (tenants.Princ
 	if !a.withinQuota(c.Request().Method, p, needed) {
 		return p, wire.NewProblem(wire.CodeRateLimited, "")
 	}
-	under := a.inFlight.enter(lockcore.TenantID(p.Tenant), needed.lane)
+	under := a.inFlight.enter(lockcore.TenantID(p.Tenant), needed.laneOf(c.Request().Method))
 	if under == nil {
 		return p, wire.NewProblem(wire.CodeOverloaded, "Too many requests of the tenant are under way at this node.")
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -29,7 +30,7 @@ const (
 	quotasRule  = "must be an object of quotas"
 	noteRule    = "must say why, in 1 to 1024 bytes without control characters"
 	nameRule    = "must be 1 to 128 bytes without control characters"
-	expiryRule  = `must be a duration such as "12h" or "2160h", of 1s to 8784h (366 days)`
+	expiryRule  = `must be a duration such as "12h" or "2160h", of 1s to 8784h (366 days); a key that rotates itself is given no longer a life than it had`
 	overlapRule = `must be a duration such as "10m" or "24h", from 0s to 720h (30 days)`
 	scopesRule  = "must be a list of 1 to 32 scopes, such as locks:ledger-*, classes:declare:*, audit:read, guard:report, tenant:admin"
 )
@@ -210,7 +211,7 @@ func decodeAPIKey(body []byte, fields []string) (apiKeyRequest, error) {
 			return unless(err == nil && 0 <= req.overlap && req.overlap <= overlapMax, name, overlapRule)
 		}
 	})
-	if err == nil && req.life == 0 {
+	if err == nil && req.life == 0 && slices.Contains(fields, "scopes") { // a successor lives as long as the old one was given
 		err = &badRequest{"expires_in", "is missing; it " + expiryRule}
 	}
 	return req, err

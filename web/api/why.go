@@ -37,8 +37,11 @@ func (a *API) why(c echo.Context, p tenants.Principal) error {
 	here, elsewhere, err := a.at(c, q.Tenant)
 	if err == nil && here == nil {
 		err = a.passOnSoon(ctx, c, elsewhere)
-		if err == nil || c.Response().Committed {
+		switch {
+		case err == nil || c.Response().Committed:
 			return err
+		case !a.takes(p.Tenant, bucketOther): // it was not counted when it came, as others answer it
+			return wire.NewProblem(wire.CodeRateLimited, "")
 		}
 	}
 	facts := a.platform.Facts(ctx, q)
