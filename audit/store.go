@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,8 @@ type Store struct {
 	logger      *slog.Logger
 	now         func() time.Time
 
+	prepared map[string]*sql.Stmt // at Open, for every transaction
+
 	writing sync.Mutex        // held by whoever writes, for the whole transaction
 	logs    map[Log]*logState // guarded by writing; nil: to be read again
 
@@ -59,10 +62,20 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, fmt.Errorf("open audit: %w", err)
 	}
 	s := &Store{db: db, incarnation: c.Incarnation, logger: c.Logger, now: c.Now, published: map[Log]extent{}}
-	if err := s.load(ctx); err != nil {
+	if err := errors.Join(s.prepare(ctx), s.load(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open audit: %w", err), db.Close())
 	}
 	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) (err error) {
+	s.prepared = map[string]*sql.Stmt{}
+	for _, query := range []string{insertEvent, insertBody, savePosition, saveTimes, saveBlock} {
+		if s.prepared[query], err = s.db.Prepare(ctx, query); err != nil {
+			return fmt.Errorf("prepare statements: %w", err)
+		}
+	}
+	return nil
 }
 
 // Damaged is the path under which a damaged file was set aside at Open; empty: there was none.

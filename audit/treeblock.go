@@ -55,14 +55,15 @@ func (w *write) readTail(log Log, place int64) (*treeTail, error) {
 	return tail, nil
 }
 
+const saveBlock = `INSERT INTO tree_block (incarnation, log_id, block, hashes) VALUES (?, ?, ?, ?)
+	ON CONFLICT (incarnation, log_id, block) DO UPDATE SET hashes = excluded.hashes`
+
 // saveTrees stores what the transaction has added to the trees.
 func (w *write) saveTrees() error {
-	const save = `INSERT INTO tree_block (incarnation, log_id, block, hashes) VALUES (?, ?, ?, ?)
-		ON CONFLICT (incarnation, log_id, block) DO UPDATE SET hashes = excluded.hashes`
 	for _, log := range slices.Sorted(maps.Keys(w.trees)) {
 		block := w.trees[log].first
 		for part := range slices.Chunk(w.trees[log].hashes, blockHashes*tlog.HashSize) {
-			if _, err := w.exec(save, w.incarnation, log, block, part); err != nil {
+			if _, err := w.exec(saveBlock, w.incarnation, log, block, part); err != nil {
 				return fmt.Errorf("store the tree of log %d: %w", log, err)
 			}
 			block++

@@ -21,6 +21,7 @@ type write struct {
 	statements  map[string]*sql.Stmt
 	blocks      map[block]atRange
 	trees       map[Log]*treeTail
+	prepared    map[string]*sql.Stmt // of the store
 }
 
 // update runs f in a transaction and, when it is committed, makes its states the store's.
@@ -33,7 +34,7 @@ func (s *Store) update(ctx context.Context, f func(*write) error) error {
 		}
 	}
 	w := &write{incarnation: s.incarnation, nowMS: s.now().UnixMilli(), known: s.logs, touched: map[Log]*logState{},
-		statements: map[string]*sql.Stmt{}, blocks: map[block]atRange{}, trees: map[Log]*treeTail{}}
+		statements: map[string]*sql.Stmt{}, blocks: map[block]atRange{}, trees: map[Log]*treeTail{}, prepared: s.prepared}
 	err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		w.ctx, w.tx = ctx, tx
 		if err := f(w); err != nil {
@@ -78,32 +79,43 @@ func (w *write) prepare(query string) (*sql.Stmt, error) {
 	if stmt, ok := w.statements[query]; ok {
 		return stmt, nil
 	}
-	stmt, err := w.tx.PrepareContext(w.ctx, query) // closed with the transaction
-	if err != nil {
+	stmt, err := w.prepared[query], error(nil)
+	if stmt != nil {
+		stmt = w.tx.StmtContext(w.ctx, stmt)
+	} else if stmt, err = w.tx.PrepareContext(w.ctx, query); err != nil { // closed with the transaction
 		return nil, err
 	}
 	w.statements[query] = stmt
 	return stmt, nil
 }
 
-// save writes the positions of the logs that were touched, and when the new rows happened.
-func (w *write) save() error {
-	const position = `INSERT INTO log_position (incarnation, log_id, durable_index, numbered_index, leaf_count)
+// The statements of every transaction, which are prepared once.
+const (
+	insertEvent = `INSERT INTO grant_event (incarnation, log_id, log_index, ordinal, tenant_id, content_hash, leaf)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`
+	insertBody = `INSERT INTO grant_body (tenant_id, incarnation, log_id, log_index, ordinal, at_ms, kind, class, lock_key,
+		request, token, epoch, version, reason, api_key, counted, unprotected, detail, personal_hash, salt, holder, by_whom, note)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	savePosition = `INSERT INTO log_position (incarnation, log_id, durable_index, numbered_index, leaf_count)
 		VALUES (?, ?, ?, ?, ?) ON CONFLICT (incarnation, log_id) DO UPDATE SET durable_index = excluded.durable_index,
 		numbered_index = excluded.numbered_index, leaf_count = excluded.leaf_count`
+	saveTimes = `INSERT INTO time_block (incarnation, log_id, block, at_min, at_max) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (incarnation, log_id, block) DO UPDATE SET at_min = min(at_min, excluded.at_min), at_max = max(at_max, excluded.at_max)`
+)
+
+// save writes the positions of the logs that were touched, and when the new rows happened.
+func (w *write) save() error {
 	for _, log := range slices.Sorted(maps.Keys(w.touched)) {
 		st := w.touched[log]
-		if _, err := w.exec(position, w.incarnation, log, st.durable, st.numbered, st.leaves); err != nil {
+		if _, err := w.exec(savePosition, w.incarnation, log, st.durable, st.numbered, st.leaves); err != nil {
 			return fmt.Errorf("save position of log %d: %w", log, err)
 		}
 	}
 	if err := w.saveTrees(); err != nil {
 		return err
 	}
-	const times = `INSERT INTO time_block (incarnation, log_id, block, at_min, at_max) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (incarnation, log_id, block) DO UPDATE SET at_min = min(at_min, excluded.at_min), at_max = max(at_max, excluded.at_max)`
 	for b, at := range w.blocks {
-		if _, err := w.exec(times, w.incarnation, b.log, b.number, at.min, at.max); err != nil {
+		if _, err := w.exec(saveTimes, w.incarnation, b.log, b.number, at.min, at.max); err != nil {
 			return fmt.Errorf("save times of log %d: %w", b.log, err)
 		}
 	}
@@ -135,9 +147,7 @@ func (w *write) insert(st *logState, r *Record, number bool) error {
 	if number {
 		leaf = sql.NullInt64{Int64: int64(st.leaves), Valid: true}
 	}
-	const event = `INSERT INTO grant_event (incarnation, log_id, log_index, ordinal, tenant_id, content_hash, leaf)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`
-	if _, err := w.exec(event, w.incarnation, r.Log, r.Index, r.Ordinal, r.Tenant, r.Hash[:], leaf); err != nil {
+	if _, err := w.exec(insertEvent, w.incarnation, r.Log, r.Index, r.Ordinal, r.Tenant, r.Hash[:], leaf); err != nil {
 		return fmt.Errorf("store event %d of entry %d of log %d: %w", r.Ordinal, r.Index, r.Log, err)
 	}
 	if !r.Dropped {
@@ -153,14 +163,11 @@ func (w *write) insert(st *logState, r *Record, number bool) error {
 }
 
 func (w *write) insertBody(r *Record) error {
-	const body = `INSERT INTO grant_body (tenant_id, incarnation, log_id, log_index, ordinal, at_ms, kind, class, lock_key,
-		request, token, epoch, version, reason, api_key, counted, unprotected, detail, personal_hash, salt, holder, by_whom, note)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	var salt, holder, by, note any
 	if !r.Erased {
 		salt, holder, by, note = r.Salt, r.Holder, r.By, r.Note
 	}
-	_, err := w.exec(body, r.Tenant, w.incarnation, r.Log, r.Index, r.Ordinal, r.AtMS, r.Kind, r.Class, r.Key,
+	_, err := w.exec(insertBody, r.Tenant, w.incarnation, r.Log, r.Index, r.Ordinal, r.AtMS, r.Kind, r.Class, r.Key,
 		r.Request, r.Token, r.Epoch, r.Version, r.Reason, r.APIKey, r.Count, r.Unprotected, r.Detail, r.Personal, salt, holder, by, note)
 	return err
 }

@@ -270,7 +270,7 @@ type options struct {
 func start(t *testing.T, p *platform, o options) *node {
 	t.Helper()
 	n := &node{log: &syncBuffer{}, done: make(chan error, 1), client: &http.Client{Transport: &http.Transport{}}}
-	a, err := api.New(api.Config{Platform: p, NodeID: "n1", Peer: o.peer, InFlightMax: o.inFlightMax, Limits: o.limits})
+	a, err := api.New(api.Config{Platform: p, NodeID: "n1", Peer: o.peer, InFlightMax: o.inFlightMax, Limits: o.limits, HoldBack: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

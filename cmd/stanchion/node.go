@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,8 +27,19 @@ type node struct {
 	log      *slog.Logger
 }
 
+// gcPercent lets the heap grow to five times of what lives before it is collected, unless GOGC says otherwise: a node
+// lives on some tens of megabytes, and its collections are felt by whoever waits for a grant.
+const gcPercent = 400
+
+func collectLess() {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
 // run opens the node and serves until ctx ends.
 func (n node) run(ctx context.Context) error {
+	collectLess()
 	public, err := net.Listen("tcp", n.listen)
 	if err != nil {
 		return fmt.Errorf("bind the API's port: %w; is another node running there? choose another with listen or --port", err)

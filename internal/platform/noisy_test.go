@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -34,6 +35,7 @@ const (
 )
 
 func noisyTenant(b *testing.B, connections int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the binary does
 	c := newCluster(b, nodeCount)
 	for _, n := range c.nodes {
 		n.profile = raftnode.ProductionProfile() // a busy machine is no reason for an election

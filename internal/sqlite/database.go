@@ -215,6 +215,12 @@ func (db *DB) shorten(ctx context.Context) {
 	db.shortenAt.Store(JournalBytesMax)
 }
 
+// Prepare prepares a statement for Write's transactions, to be had by their StmtContext. It lives until Close.
+func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	stmt, err := db.writer.PrepareContext(ctx, query)
+	return stmt, translate(err)
+}
+
 // Read runs f in a transaction that sees one state of the file from its first statement on. The context that f gets ends
 // after the configured time.
 func (db *DB) Read(ctx context.Context, f func(context.Context, *sql.Tx) error) error {

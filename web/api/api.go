@@ -34,6 +34,9 @@ type Config struct {
 	InFlightMax int
 	// Limits are the node's own, shared by all its APIs. Nil: this API's own.
 	Limits *Limits
+	// HoldBack is how long, on average, the answer to a request over the quota is held back, heartbeats and releases apart. Zero: 1 s;
+	// below zero: not at all.
+	HoldBack time.Duration
 }
 
 func (c Config) validate() error {
@@ -55,6 +58,8 @@ type API struct {
 	peer     bool
 	inFlight inFlight
 	limits   *Limits
+	holdBack time.Duration
+	held     inFlight // answers held back
 	exports  inFlight
 	claims   claims
 
@@ -71,12 +76,15 @@ func New(c Config) (*API, error) {
 	if c.InFlightMax == 0 {
 		c.InFlightMax = 10_000
 	}
+	if c.HoldBack == 0 {
+		c.HoldBack = holdBackDefault
+	}
 	if c.Limits == nil {
 		c.Limits = NewLimits(nil)
 	}
 	stopping, stop := context.WithCancelCause(context.Background())
 	return &API{platform: c.Platform, nodeID: c.NodeID, peer: c.Peer, inFlight: inFlight{max: int64(c.InFlightMax)},
-		limits: c.Limits, exports: inFlight{max: exportsMax}, claims: newClaims(), stopping: stopping, stop: stop}, nil
+		limits: c.Limits, holdBack: c.HoldBack, held: inFlight{max: heldMax}, exports: inFlight{max: exportsMax}, claims: newClaims(), stopping: stopping, stop: stop}, nil
 }
 
 // Stop answers every request that hangs, and says from now on that the node is not ready. Requests are still answered;

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -149,16 +151,41 @@ func (l *Limits) sweep(now time.Time) {
 	})
 }
 
-// withinQuota counts the caller's request, if this node is the one that answers it, or reports that it is one too many.
-func (a *API) withinQuota(method string, p tenants.Principal, needed Permission) bool {
-	if !a.answers(p, needed) {
-		return true
-	}
-	from := needed.draws
+// withinQuota counts the caller's request, if this node is the one that answers it, in the bucket that it names, or reports
+// that it is one too many.
+func (a *API) withinQuota(method string, p tenants.Principal, needed Permission) (from bucket, within bool) {
+	from = needed.draws
 	if method == http.MethodGet {
 		from = bucketOther
 	}
-	return a.takes(p.Tenant, from)
+	return from, !a.answers(p, needed) || a.takes(p.Tenant, from)
+}
+
+const (
+	holdBackDefault = time.Second // on average
+	// heldMax bounds the answers of one tenant that are held back at a time; further ones are given at once.
+	heldMax = 1000
+)
+
+// hold holds the answer to a request over the quota back for a while, half of it drawn at random, so that those refused together
+// do not come back together. A client that does not mind Retry-After, and repeats as
+// fast as it is answered, is slowed by it, before it takes the processor time that others need.
+func (a *API) hold(ctx context.Context, tenant lockcore.TenantID) {
+	if a.holdBack < 0 {
+		return
+	}
+	held := a.held.enter(tenant, LaneOther)
+	if held == nil {
+		return
+	}
+	defer held.Add(-1)
+	timer := time.NewTimer(a.holdBack/2 + rand.N(a.holdBack))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-a.stopping.Done():
+	}
 }
 
 // takes counts a request that this node answers.

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stanchion-locks/stanchion/lockcore"
 	"github.com/stanchion-locks/stanchion/tenants"
 )
 
@@ -41,6 +45,53 @@ func BenchmarkLimits(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			l.take("acme", bucketOther, func() int { return 1_000_000 })
+		}
+	})
+}
+
+// TestHold_slowsWhoeverMindsNoRefusal: an answer over the quota comes a moment later, but never so many of one tenant that
+// they weigh, and at once when the client is gone or the node stops.
+func TestHold_slowsWhoeverMindsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopping, stop := context.WithCancelCause(context.Background())
+		defer stop(nil)
+		a := &API{holdBack: holdBackDefault, held: inFlight{max: heldMax}, stopping: stopping}
+		took := func(ctx context.Context, tenant lockcore.TenantID) time.Duration {
+			began := time.Now()
+			a.hold(ctx, tenant)
+			return time.Since(began)
+		}
+		waited := map[time.Duration]bool{}
+		for range 20 {
+			got := took(t.Context(), "acme")
+			if got < holdBackDefault/2 || got >= holdBackDefault*3/2 {
+				t.Errorf("a refusal is held back for %v; want about %v", got, holdBackDefault)
+			}
+			waited[got] = true
+		}
+		if len(waited) < 2 {
+			t.Errorf("refusals are all held back for as long: %v", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got := took(gone, "acme"); got != 0 {
+			t.Errorf("for a client that is gone, a refusal is held back for %v", got)
+		}
+		var all sync.WaitGroup
+		for range heldMax {
+			all.Go(func() { a.hold(t.Context(), "acme") })
+		}
+		synctest.Wait()
+		if got := took(t.Context(), "acme"); got != 0 {
+			t.Errorf("beside %d others, a refusal is held back for %v; want it given at once", heldMax, got)
+		}
+		if got := took(t.Context(), "globex"); got < holdBackDefault/2 {
+			t.Errorf("another tenant's refusal is held back for %v; want about %v", got, holdBackDefault)
+		}
+		all.Wait()
+		stop(errStopping)
+		if got := took(t.Context(), "acme"); got != 0 {
+			t.Errorf("when the node stops, a refusal is held back for %v", got)
 		}
 	})
 }

@@ -150,7 +150,10 @@ func (a *API) Serve(c echo.Context, needed Permission, h Handler) (tenants.Princ
 	if err != nil {
 		return p, err
 	}
-	if !a.withinQuota(c.Request().Method, p, needed) {
+	if from, within := a.withinQuota(c.Request().Method, p, needed); !within {
+		if from != bucketKeep {
+			a.hold(c.Request().Context(), lockcore.TenantID(p.Tenant))
+		}
 		return p, wire.NewProblem(wire.CodeRateLimited, "")
 	}
 	under := a.inFlight.enter(lockcore.TenantID(p.Tenant), needed.laneOf(c.Request().Method))
