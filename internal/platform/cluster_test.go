@@ -51,6 +51,14 @@ type cluster struct {
 	nodes []*testNode
 }
 
+// quickProfile makes snapshots as often as the tests of the groups do, but is no quicker to elect than a machine that runs
+// two such clusters under the race detector can follow.
+func quickProfile() raftnode.Profile {
+	p := raftnode.TestProfile()
+	p.HeartbeatTimeout, p.ElectionTimeout, p.LeaderLeaseTimeout = time.Second, time.Second, 700*time.Millisecond
+	return p
+}
+
 // testNode is one node: what stays of it over its lives, and the present one.
 type testNode struct {
 	id              raftnode.NodeID
@@ -80,7 +88,7 @@ func newCluster(t testing.TB, size int) *cluster {
 	for i := range size {
 		id := raftnode.NodeID(fmt.Sprintf("n%d", i+1))
 		n := &testNode{id: id, dir: filepath.Join(t.TempDir(), string(id)), door: newLink(t), cluster: c,
-			links: map[raftnode.NodeID]*link{}, profile: raftnode.TestProfile(), refused: make(chan string, 1024), failed: make(chan error, 16)}
+			links: map[raftnode.NodeID]*link{}, profile: quickProfile(), refused: make(chan string, 1024), failed: make(chan error, 16)}
 		n.logTo = slog.New(refusalLog{slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}), n.refused})
 		n.logTo = n.logTo.With("node", string(id))
 		c.nodes = append(c.nodes, n)

@@ -26,7 +26,7 @@ const (
 // The classes that tests use; their names say what is special about them.
 const (
 	classShort     = "short"     // a lease of 1 s
-	classMiddle    = "middle"    // a lease of 10 s
+	classMiddle    = "middle"    // a lease of 20 s
 	classLong      = "long"      // a lease of 30 s, which outlives changes of leader
 	classDelayed   = "delayed"   // a lease of 1 s and a lock delay of 1 s
 	classRefuse    = "refuse"    // nobody queues
@@ -34,7 +34,7 @@ const (
 )
 
 var classFiles = map[string]string{
-	classShort: classFile(classShort, "lease: 1s"), classMiddle: classFile(classMiddle, "lease: 10s"),
+	classShort: classFile(classShort, "lease: 1s"), classMiddle: classFile(classMiddle, "lease: 20s"),
 	classLong: classFile(classLong, "lease: 30s"), classDelayed: classFile(classDelayed, "lease: 1s\nlock_delay: 1s"),
 	classRefuse: refusingClass, classProtected: strings.Replace(classFile(classProtected, "lease: 30s\nlock_delay: 1s"),
 		"purpose: efficiency", "purpose: correctness", 1),
