@@ -14,7 +14,7 @@ GO ?= go
 # build find each other's compiled packages in Go's cache, so that a fresh machine compiles once.
 # SQLite itself, which is C made into Go and touches memory of its own alone, is left out of the race detector: it would be five
 # times slower, and three nodes on two cores with it.
-TEST_GOFLAGS := -race -buildvcs=false -gcflags=modernc.org/sqlite/lib=-race=false
+TEST_GOFLAGS := -race -buildvcs=false -gcflags=m.../sqlite/lib=-race=false
 # TEST_TIMEOUT bounds one package's tests, TEST_TIME_MAX all of them.
 TEST_TIMEOUT  ?= 15m
 TEST_TIME_MAX ?= 30m

@@ -210,10 +210,13 @@ func waitDurable(t testing.TB, p *audit.Projector, log audit.Log, index uint64) 
 // await waits for a condition.
 func await(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !met(); {
-		if time.Now().After(end) {
+	look, late := time.NewTicker(time.Millisecond), time.After(time.Minute)
+	defer look.Stop()
+	for !met() {
+		select {
+		case <-look.C:
+		case <-late:
 			t.Fatalf("never: %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
