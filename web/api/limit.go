@@ -48,7 +48,8 @@ const (
 // Limits hold every tenant to its quota of requests per second, at the node that answers them. A tenant has three buckets
 // of its whole quota each: one that heartbeats, releases, ends of sessions and force-releases draw from, one for what guards
 // report, and one for all other requests, so that no flood of acquires, reads or reports keeps a holder from keeping and
-// giving back. A bucket holds one second's worth, at least 10 requests. A changed quota counts a second later at the latest.
+// giving back. What a holder does counts in the bucket of all others as well, but is never refused for it: a tenant has its
+// quota in all. A bucket holds one second's worth, at least 10 requests. A changed quota counts a second later at the latest.
 //
 // One Limits serves all APIs of a node. Safe for concurrent use.
 type Limits struct {
@@ -81,6 +82,9 @@ func (l *Limits) take(tenant tenants.TenantID, from bucket, quota func() int) bo
 	now := l.now()
 	t, fresh := l.of(tenant, now, quota)
 	allowed := t.buckets[from].AllowN(now, 1)
+	if allowed && from == bucketKeep {
+		t.buckets[bucketOther].ReserveN(now, 1) // it is never refused for the others, but they are fewer for it
+	}
 	if fresh {
 		l.sweep(now) // when it has been drawn from, or it would be swept as one that is full
 	}
