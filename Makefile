@@ -25,8 +25,8 @@ FUZZ_TIME ?= 30s
 BENCH     ?= .
 
 # Debian packages that tests need besides Go, gcc, make and git: network namespaces and packet filters for the tests that
-# cut nodes off. Browser tests will add chromium by DEBIAN_PACKAGES_BROWSER; there are none yet.
-DEBIAN_PACKAGES         ?= iproute2 iptables postgresql mariadb-server
+# cut nodes off, databases for the guard, Python for its client. Browser tests will add chromium by DEBIAN_PACKAGES_BROWSER; there are none yet.
+DEBIAN_PACKAGES         ?= iproute2 iptables postgresql mariadb-server python3
 DEBIAN_PACKAGES_BROWSER ?=
 
 .PHONY: test check unit packages fmt-check vet staticcheck tidy-check build bench fuzz fmt clean
