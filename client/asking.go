@@ -87,7 +87,11 @@ func (a *asking) begin() (err error) {
 	a.asked, a.repeated, a.position, a.failures = false, false, 0, 0
 	a.heard = a.client.watch.Now()
 	a.body = wire.AcquireRequest{Class: a.class, Key: a.key, Holder: a.holder, Poll: new(wire.Duration(0))}
-	if a.wait != nil {
+	switch {
+	case a.wait == nil:
+	case a.renewed == 0:
+		a.body.Wait = new(wire.Duration(*a.wait)) // as it was asked, to the millisecond
+	default:
 		a.body.Wait = new(wire.Duration(a.left()))
 	}
 	return nil
