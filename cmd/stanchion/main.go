@@ -75,6 +75,6 @@ func newRoot() *cobra.Command {
 		return fmt.Errorf("%w: %w; see '%s --help'", errUsage, err, c.CommandPath())
 	})
 	root.AddCommand(newServe(), newDev(), newClass(), newCluster(), newBench(), newLocks(), newWhy(), newAudit(),
-		newTenant(), newAPIKey())
+		newTenant(), newAPIKey(), newRun())
 	return root
 }
