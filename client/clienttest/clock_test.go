@@ -26,13 +26,13 @@ func TestClock_movesOneByOne(t *testing.T) {
 			do   func()
 			want deadline.Reading
 		}{
-			{"running", func() { time.Sleep(s) }, deadline.Reading{Boot: s, Monotonic: s, Raw: s, Wall: s}},
+			{"running", func() { pass(s) }, deadline.Reading{Boot: s, Monotonic: s, Raw: s, Wall: s}},
 			{"stepped", func() { c.Step(clienttest.Wall, -3*s) }, deadline.Reading{Wall: -3 * s}},
 			{"suspended", func() { c.Suspend(5 * s) }, deadline.Reading{Boot: 5 * s, Wall: 5 * s}},
-			{"frozen", func() { c.Freeze(clienttest.Raw); time.Sleep(s) }, deadline.Reading{Boot: s, Monotonic: s, Wall: s}},
+			{"frozen", func() { c.Freeze(clienttest.Raw); pass(s) }, deadline.Reading{Boot: s, Monotonic: s, Wall: s}},
 			{"stepped while frozen", func() { c.Step(clienttest.Raw, 2*s) }, deadline.Reading{Raw: 2 * s}},
-			{"all frozen", func() { c.Freeze(); time.Sleep(s) }, deadline.Reading{}},
-			{"thawed", func() { c.Thaw(); time.Sleep(s) }, deadline.Reading{Boot: s, Monotonic: s, Raw: s, Wall: s}},
+			{"all frozen", func() { c.Freeze(); pass(s) }, deadline.Reading{}},
+			{"thawed", func() { c.Thaw(); pass(s) }, deadline.Reading{Boot: s, Monotonic: s, Raw: s, Wall: s}},
 		} {
 			before := c.Read()
 			step.do()

@@ -303,7 +303,7 @@ func TestFaults_whileRequestsAreUnderWay(t *testing.T) {
 				func() { p.DelayAnswers(clienttest.Match{Op: clienttest.Release}, 1, time.Second) },
 			} {
 				breakIt()
-				time.Sleep(70 * time.Millisecond)
+				pass(70 * time.Millisecond)
 			}
 		}
 		pass(time.Minute)
