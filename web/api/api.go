@@ -107,6 +107,23 @@ func (a *API) bounded(ctx context.Context, poll time.Duration) (context.Context,
 	}
 }
 
+// atLeader answers a request where the tenant's partition is led: by work, if that is here, else by passing the request, with
+// its body, on. What work returns is told in the light of why its context ended, a problem apart: that was decided.
+func (a *API) atLeader(c echo.Context, tenant lockcore.TenantID, poll time.Duration, body []byte,
+	work func(ctx context.Context, here Locks) error) error {
+	ctx, done := a.bounded(c.Request().Context(), poll)
+	defer done()
+	here, elsewhere, err := a.at(c, tenant)
+	if err != nil || here == nil {
+		return a.passOn(ctx, c, elsewhere, body, err)
+	}
+	err = work(ctx, here)
+	if _, decided := errors.AsType[*wire.Problem](err); err == nil || decided {
+		return err
+	}
+	return a.failure(ctx, c, tenant, err)
+}
+
 // within is how long an answer may take to a request that may hang for poll.
 func (a *API) within(poll time.Duration) time.Duration {
 	if a.peer {

@@ -32,17 +32,13 @@ func (a *API) forceRelease(c echo.Context, p tenants.Principal) error {
 		return err
 	}
 	f.tenant, f.by = lockcore.TenantID(p.Tenant), string(p.KeyID)
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, f.tenant)
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, body.b, err)
-	}
-	answer, err := f.end(ctx, here)
-	if err != nil {
-		return a.failure(ctx, c, f.tenant, err)
-	}
-	return c.JSON(http.StatusOK, answer)
+	return a.atLeader(c, f.tenant, 0, body.b, func(ctx context.Context, here Locks) error {
+		answer, err := f.end(ctx, here)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, answer)
+	})
 }
 
 // force is one hold to end.

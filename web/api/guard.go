@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -29,24 +30,20 @@ func (a *API) reportGuard(c echo.Context, p tenants.Principal) error {
 		return err
 	}
 	report.Tenant, report.APIKey = lockcore.TenantID(p.Tenant), string(p.KeyID)
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, report.Tenant)
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, body.b, err)
-	}
-	result, err := here.Command(ctx, report)
-	switch {
-	case err != nil:
-		return a.failure(ctx, c, report.Tenant, err)
-	case result.Outcome == lockcore.Done:
-		return c.NoContent(http.StatusNoContent)
-	case result.Reason == lockcore.RefusedUnknown:
-		return wire.NewProblem(wire.CodeNotFound, "No version of the class has ever been in force.")
-	case result.Reason == lockcore.RefusedStaleEpoch:
-		return a.failure(ctx, c, report.Tenant, leader.ErrNotLeader)
-	}
-	return fmt.Errorf("count a guard's report: refused: %s", result.Reason)
+	return a.atLeader(c, report.Tenant, 0, body.b, func(ctx context.Context, here Locks) error {
+		result, err := here.Command(ctx, report)
+		switch {
+		case err != nil:
+			return err
+		case result.Outcome == lockcore.Done:
+			return c.NoContent(http.StatusNoContent)
+		case result.Reason == lockcore.RefusedUnknown:
+			return wire.NewProblem(wire.CodeNotFound, "No version of the class has ever been in force.")
+		case result.Reason == lockcore.RefusedStaleEpoch:
+			return leader.ErrNotLeader
+		}
+		return fmt.Errorf("count a guard's report: refused: %s", result.Reason)
+	})
 }
 
 var (

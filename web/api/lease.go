@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -33,17 +34,13 @@ func (a *API) acquire(c echo.Context, p tenants.Principal) error {
 		return forbidden(tenants.Scope{Verb: tenants.VerbLocks, Classes: string(req.Class)})
 	}
 	req.Caller, req.Lease = caller(p), id
-	ctx, done := a.bounded(c.Request().Context(), req.Poll)
-	defer done()
-	here, elsewhere, err := a.at(c, req.Tenant)
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, body.b, err)
-	}
-	answer, err := here.Acquire(ctx, req)
-	if err != nil {
-		return a.failure(ctx, c, req.Tenant, err)
-	}
-	return a.writeLease(c, id, answer)
+	return a.atLeader(c, req.Tenant, req.Poll, body.b, func(ctx context.Context, here Locks) error {
+		answer, err := here.Acquire(ctx, req)
+		if err != nil {
+			return err
+		}
+		return a.writeLease(c, id, answer)
+	})
 }
 
 // look is GET /v1/leases/{id}.
@@ -55,20 +52,16 @@ func (a *API) look(c echo.Context, p tenants.Principal) error {
 	if err := nothingElse(c); err != nil {
 		return err
 	}
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, lockcore.TenantID(p.Tenant))
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, nil, err)
-	}
-	answer, err := here.Look(ctx, leader.Look{Caller: caller(p), Lease: id})
-	if err != nil {
-		return a.failure(ctx, c, lockcore.TenantID(p.Tenant), err)
-	}
-	if answer.Status == leader.StatusRefused && answer.Lease == nil {
-		return a.refused(answer, a.lease(id, answer))
-	}
-	return writeJSON(c, http.StatusOK, a.lease(id, answer))
+	return a.atLeader(c, lockcore.TenantID(p.Tenant), 0, nil, func(ctx context.Context, here Locks) error {
+		answer, err := here.Look(ctx, leader.Look{Caller: caller(p), Lease: id})
+		switch {
+		case err != nil:
+			return err
+		case answer.Status == leader.StatusRefused && answer.Lease == nil:
+			return a.refused(answer, a.lease(id, answer))
+		}
+		return writeJSON(c, http.StatusOK, a.lease(id, answer))
+	})
 }
 
 // release is DELETE /v1/leases/{id}: give back, leave the queue, or burn an id that was never seen.
@@ -81,20 +74,16 @@ func (a *API) release(c echo.Context, p tenants.Principal) error {
 	if err != nil {
 		return err
 	}
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, lockcore.TenantID(p.Tenant))
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, nil, err)
-	}
-	answer, err := here.Release(ctx, leader.Release{Caller: caller(p), Lease: id, Token: token})
-	if err != nil {
-		return a.failure(ctx, c, lockcore.TenantID(p.Tenant), err)
-	}
-	if answer.Status != leader.StatusEnded {
-		return a.refused(answer, a.lease(id, answer))
-	}
-	return writeJSON(c, http.StatusOK, a.lease(id, answer))
+	return a.atLeader(c, lockcore.TenantID(p.Tenant), 0, nil, func(ctx context.Context, here Locks) error {
+		answer, err := here.Release(ctx, leader.Release{Caller: caller(p), Lease: id, Token: token})
+		switch {
+		case err != nil:
+			return err
+		case answer.Status != leader.StatusEnded:
+			return a.refused(answer, a.lease(id, answer))
+		}
+		return writeJSON(c, http.StatusOK, a.lease(id, answer))
+	})
 }
 
 // leaseID reads the lease's id in its one written form: an escaped spelling of it is another text.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -40,17 +41,13 @@ func (a *API) listLocks(c echo.Context, p tenants.Principal) error {
 	if err != nil {
 		return err
 	}
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, query.Tenant)
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, nil, err)
-	}
-	page, err := here.List(ctx, query)
-	if err != nil {
-		return a.failure(ctx, c, query.Tenant, err)
-	}
-	return c.JSON(http.StatusOK, a.lockList(query.Tenant, page))
+	return a.atLeader(c, query.Tenant, 0, nil, func(ctx context.Context, here Locks) error {
+		page, err := here.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, a.lockList(query.Tenant, page))
+	})
 }
 
 // lockQuery reads the query. Keys are taken as the bytes they decode to.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -29,17 +30,13 @@ func (a *API) heartbeat(c echo.Context, p tenants.Principal) error {
 	if err != nil {
 		return err
 	}
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, lockcore.TenantID(p.Tenant))
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, body.b, err)
-	}
-	answer, err := here.Heartbeat(ctx, leader.Heartbeat{Caller: caller(p), Session: session, Sequences: sequences})
-	if err != nil {
-		return a.failure(ctx, c, lockcore.TenantID(p.Tenant), err)
-	}
-	return writeJSON(c, http.StatusOK, heartbeatAnswer(session, answer))
+	return a.atLeader(c, lockcore.TenantID(p.Tenant), 0, body.b, func(ctx context.Context, here Locks) error {
+		answer, err := here.Heartbeat(ctx, leader.Heartbeat{Caller: caller(p), Session: session, Sequences: sequences})
+		if err != nil {
+			return err
+		}
+		return writeJSON(c, http.StatusOK, heartbeatAnswer(session, answer))
+	})
 }
 
 // endSession is DELETE /v1/sessions/{session}: release all that it holds.
@@ -51,14 +48,10 @@ func (a *API) endSession(c echo.Context, p tenants.Principal) error {
 	if err := nothingElse(c); err != nil {
 		return err
 	}
-	ctx, done := a.bounded(c.Request().Context(), 0)
-	defer done()
-	here, elsewhere, err := a.at(c, lockcore.TenantID(p.Tenant))
-	if err != nil || here == nil {
-		return a.passOn(ctx, c, elsewhere, nil, err)
-	}
-	if err := here.EndSession(ctx, leader.EndSession{Caller: caller(p), Session: session}); err != nil {
-		return a.failure(ctx, c, lockcore.TenantID(p.Tenant), err)
-	}
-	return c.JSON(http.StatusOK, wire.SessionEnd{Session: session.String(), State: wire.StateEnded})
+	return a.atLeader(c, lockcore.TenantID(p.Tenant), 0, nil, func(ctx context.Context, here Locks) error {
+		if err := here.EndSession(ctx, leader.EndSession{Caller: caller(p), Session: session}); err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, wire.SessionEnd{Session: session.String(), State: wire.StateEnded})
+	})
 }
