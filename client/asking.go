@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -42,6 +43,8 @@ const (
 	pollMax     = 10 * time.Second // the longest that the platform lets a request hang
 	patienceMin = 30 * time.Second // how long nodes may decide nothing; or as long as the request would wait
 	renewalsMax = 3
+
+	returnMax = 350 * time.Millisecond // a waiter whose connection was lost keeps its place for 500 ms
 )
 
 // Acquire asks for a lease on a key and queues for it as long as its class allows, or as Wait says. ctx bounds the asking, not the lease:
@@ -270,18 +273,27 @@ func (a *asking) again(ctx context.Context, after time.Duration, cause error) (e
 	if a.client.watch.Now().Sub(a.heard) > a.patience() {
 		return a.withdraw(ctx, ErrUnavailable, cause), true
 	}
-	most := pauseMax
-	if a.position > 0 {
-		most = min(most, max(a.contact/2, pauseMin))
-	}
-	wait := backoff(a.failures, most)
-	if after > 0 {
-		wait = after + backoff(a.failures, pauseMax)
-	}
-	if !pause(ctx, wait) {
+	if !pause(ctx, a.pause(after)) {
 		return a.withdraw(ctx, context.Cause(ctx), cause), true
 	}
 	return nil, false
+}
+
+// pause is how long to wait before the next attempt. Thousands of waiters may lose a node in one instant: the first pause of each is drawn
+// from nearly all the time that it has to keep its place, and the second leaves it another attempt in that time.
+func (a *asking) pause(after time.Duration) time.Duration {
+	most := min(pauseMax, max(a.contact/2, pauseMin))
+	switch {
+	case after > 0:
+		return after + backoff(a.failures, pauseMax)
+	case a.position == 0:
+		return backoff(a.failures, pauseMax)
+	case a.failures == 1:
+		return rand.N(min(returnMax, most))
+	case a.failures == 2:
+		return backoff(2, most)
+	}
+	return backoff(a.failures+1, most)
 }
 
 // patience is how long nodes may decide nothing.

@@ -24,9 +24,9 @@ func inBubble(t *testing.T, f func(t *testing.T, p *clienttest.Platform)) {
 	})
 }
 
-func newClient(t *testing.T, p *clienttest.Platform) *client.Client {
+func newClient(t *testing.T, p *clienttest.Platform, opts ...client.Option) *client.Client {
 	t.Helper()
-	c, err := client.New(p.Endpoints(), p.APIKey(), p.Options()...)
+	c, err := client.New(p.Endpoints(), p.APIKey(), append(p.Options(), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -136,11 +135,25 @@ func (b beat) run() {
 	b.session.signal()
 }
 
-// ask sends the heartbeat, for what of its leases is held still.
+// ask sends the heartbeat.
 func (b beat) ask() (reply, error) {
+	all := make([]uint64, 0, len(b.named))
+	for _, l := range b.named {
+		all = append(all, l.n)
+	}
+	longest, err := json.Marshal(wire.HeartbeatRequest{Leases: all})
+	if err != nil {
+		return reply{}, err
+	}
+	c := b.session.client
+	return c.sendLate(c.life, b.limit, b.node, "/v1/sessions/"+b.session.id+"/heartbeat", len(longest), b.names)
+}
+
+// names is the heartbeat's body: what of its leases is held still, at the last moment. One whose release has begun is not named.
+func (b beat) names() ([]byte, error) {
 	s := b.session
-	s.mu.Lock()
 	request := wire.HeartbeatRequest{Leases: make([]uint64, 0, len(b.named))}
+	s.mu.Lock()
 	for _, l := range b.named {
 		if s.leases[l.n] == l {
 			request.Leases = append(request.Leases, l.n)
@@ -148,14 +161,10 @@ func (b beat) ask() (reply, error) {
 	}
 	s.mu.Unlock()
 	if len(request.Leases) == 0 {
-		return reply{}, errAllReleased
+		return nil, errAllReleased
 	}
 	slices.Sort(request.Leases)
-	body, err := json.Marshal(request)
-	if err != nil {
-		return reply{}, err
-	}
-	return s.client.send(s.client.life, b.limit, b.node, http.MethodPost, "/v1/sessions/"+s.id+"/heartbeat", body)
+	return json.Marshal(request)
 }
 
 // errAllReleased: there was nothing left to keep when the heartbeat was about to leave.

@@ -62,27 +62,25 @@ func leadershipOf(list wire.LockList) Leadership {
 	return l
 }
 
-// Observe gives who holds a key: at once, and then whenever another one does, or nobody. It looks about once a second, so that short
-// holds may be missed. A look that failed is given as its error, and the observer may go on. It ends with ctx.
+// Observe gives who holds a key: at once, and then whenever another one does, or nobody. It looks every 1 to 1.5 s, so that short
+// holds may be missed. A look that failed, after 10 s at most, is given as its error; the observer may go on, and is told who holds the
+// key as soon as that is known again, changed or not. It ends with ctx, and with ErrClosed as its last error when the client is closed.
 func (c *Client) Observe(ctx context.Context, class, key string) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
-		var before *uint64
-		for {
-			now, err := c.Leader(ctx, class, key)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil && !yield(Leadership{}, err):
-				return
-			case err == nil && (before == nil || *before != now.Token):
-				before = &now.Token
-				if !yield(now, nil) {
-					return
-				}
-			}
-			if !pause(ctx, observeEvery/2+backoff(doublesMax, observeEvery)) {
+		inner, stop := c.untilClose(ctx)
+		defer stop()
+		known, before := false, uint64(0)
+		for inner.Err() == nil {
+			now, err := c.Leader(inner, class, key)
+			news := err != nil || !known || now.Token != before
+			known, before = err == nil, now.Token
+			if inner.Err() == nil && news && !yield(now, err) {
 				return
 			}
+			pause(inner, observeEvery/2+backoff(doublesMax, observeEvery))
+		}
+		if ctx.Err() == nil {
+			yield(Leadership{}, fmt.Errorf("stanchion: observe %s %q: %w", class, key, ErrClosed))
 		}
 	}
 }

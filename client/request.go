@@ -63,21 +63,64 @@ func (r reply) undecided() bool {
 // send sends a request to one node, and gives its answer within limit. An error means that there was none, and that the
 // request may have been carried out all the same.
 func (c *Client) send(ctx context.Context, limit time.Duration, node, method, path string, body []byte) (reply, error) {
+	r, err := http.NewRequest(method, node+path, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return c.exchange(ctx, limit, node, r)
+}
+
+// sendLate is send for a POST whose body is made when the connection is there, for that may take seconds. It has at most so many bytes.
+func (c *Client) sendLate(ctx context.Context, limit time.Duration, node, path string, most int, content func() ([]byte, error)) (reply, error) {
+	r, err := http.NewRequest(http.MethodPost, node+path, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = int64(most)
+	r.GetBody = func() (io.ReadCloser, error) { return &lateBody{most: most, content: content}, nil }
+	r.Body, _ = r.GetBody()
+	return c.exchange(ctx, limit, node, r)
+}
+
+// lateBody is JSON that is made when the first of it is read, and filled up with white space: its length is announced before.
+type lateBody struct {
+	most    int
+	content func() ([]byte, error)
+	rest    []byte // nil: not made yet
+}
+
+func (b *lateBody) Read(into []byte) (int, error) {
+	if b.rest == nil {
+		made, err := b.content()
+		if err != nil {
+			return 0, err
+		}
+		b.rest = append(made, bytes.Repeat([]byte{' '}, b.most-len(made))...)
+	}
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(into, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (*lateBody) Close() error { return nil }
+
+// exchange sends a request, with the API key.
+func (c *Client) exchange(ctx context.Context, limit time.Duration, node string, r *http.Request) (reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not answer in %v", node, limit))
 	defer cancel()
 	var sent atomic.Int64
 	sent.Store(int64(c.watch.Now()))
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent.Store(int64(c.watch.Now())) }}) // it has left no earlier than this
-	r, err := http.NewRequestWithContext(ctx, method, node+path, bytes.NewReader(body))
-	if err != nil {
-		return reply{}, err
-	}
 	r.Header.Set("Authorization", "Bearer "+c.nodes.apiKey())
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.http.Do(r)
+	res, err := c.http.Do(r.WithContext(ctx))
 	if err != nil {
 		return c.silent(ctx, node, err)
 	}
@@ -91,6 +134,9 @@ func (c *Client) send(ctx context.Context, limit time.Duration, node, method, pa
 
 // silent is no answer: why, rather than that a context ended.
 func (c *Client) silent(ctx context.Context, node string, err error) (reply, error) {
+	if errors.Is(err, errAllReleased) {
+		return reply{}, err // it was ours not to send it
+	}
 	c.nodes.failed(node)
 	if cause := context.Cause(ctx); cause != nil {
 		return reply{}, cause
@@ -106,7 +152,9 @@ func (c *Client) answer(node string, res *http.Response, raw []byte, sent deadli
 			c.nodes.failed(node)
 			return reply{}, fmt.Errorf("%s answers %q, which is no answer of this API: is the address right?", node, res.Status)
 		}
-		a.after = retryAfter(res.Header)
+		if a.problem.Code != wire.CodeNotReady { // another node may be ready at once
+			a.after = retryAfter(res.Header)
+		}
 	}
 	c.nodes.answered(node, res.Header)
 	if a.undecided() {

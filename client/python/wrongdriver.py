@@ -180,6 +180,16 @@ def takes_doubt_for_loss():
             lease._lose(stanchion.Expired)
 
 
+@wrong("not-found-heartbeat")
+def believes_that_an_unknown_session_has_ended():
+    @around(stanchion._Session, "_missed")
+    def missed(original, self, beat, cause, after):
+        original(self, beat, cause, after)
+        if isinstance(cause, stanchion.Problem) and cause.code == "not_found":
+            for lease in beat.named:
+                lease._lose(stanchion.Expired)
+
+
 @wrong("retry-after")
 def does_not_wait_as_long_as_it_is_told():
     stanchion._retry_after = lambda headers: 0
