@@ -24,6 +24,7 @@ type devFile struct {
 	APIKey         string     `json:"api_key"`
 	AdminKey       string     `json:"admin_key"`
 	OperatorAPIKey string     `json:"operator_api_key"`
+	FloodAPIKey    string     `json:"flood_api_key"` // with --flood-tenant
 	Classes        []devClass `json:"classes"`
 	Data           string     `json:"data"`
 }
@@ -31,6 +32,7 @@ type devFile struct {
 type devNode struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
+	Metrics  string   `json:"metrics"`
 	PID      int      `json:"pid"`
 	LeaderOf []string `json:"leader_of"`
 }

@@ -78,11 +78,15 @@ func wantFile(t *testing.T, c *cluster, pidFits func(devNode) bool) {
 	if f.Data != c.dir || !slices.Equal(f.Classes, sampleClasses) {
 		t.Errorf("data %q, classes %v; want %q and %v", f.Data, f.Classes, c.dir, sampleClasses)
 	}
-	var urls []string
+	var urls, metrics []string
 	for _, n := range f.Nodes {
-		urls = append(urls, n.URL)
+		if !strings.HasPrefix(n.Metrics, "http://127.0.0.1:") || slices.Contains(metrics, n.Metrics) {
+			t.Errorf("metrics of %s: got %q, want an address of its own on loopback", n.ID, n.Metrics)
+		}
+		urls, metrics = append(urls, n.URL), append(metrics, n.Metrics)
 	}
-	want := fmt.Sprintf("export STANCHION_ENDPOINTS=%s\nexport STANCHION_API_KEY=%s\n", strings.Join(urls, ","), f.APIKey)
+	want := fmt.Sprintf("export STANCHION_ENDPOINTS=%s\nexport STANCHION_API_KEY=%s\nexport STANCHION_METRICS=%s\n",
+		strings.Join(urls, ","), f.APIKey, strings.Join(metrics, ","))
 	if got, err := os.ReadFile(filepath.Join(c.dir, "env")); err != nil || string(got) != want {
 		t.Errorf("env: got %q, %v, want %q", got, err, want)
 	}
@@ -100,7 +104,7 @@ func wantFields(t *testing.T, c *cluster) {
 	if err := decoder.Decode(&devFile{}); err != nil {
 		t.Errorf("dev.json: %v", err)
 	}
-	for _, field := range []string{"nodes", "id", "url", "pid", "leader_of", "tenant", "api_key", "admin_key", "operator_api_key",
+	for _, field := range []string{"nodes", "id", "url", "metrics", "pid", "leader_of", "tenant", "api_key", "admin_key", "operator_api_key",
 		"classes", "class", "purpose", "enforcement", "quorum_loss", "data"} {
 		if !strings.Contains(string(raw), `"`+field+`":`) {
 			t.Errorf("dev.json has no %s:\n%s", field, raw)

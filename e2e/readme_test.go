@@ -25,72 +25,120 @@ func fenced(text, info string) []string {
 	return blocks
 }
 
-// readmeBlocks reads the README's commands.
-func readmeBlocks(t *testing.T, info string, want int) []string {
+// readBlocks reads so many blocks of a document that are fenced with an info string.
+func readBlocks(t *testing.T, document, info string, want int) []string {
 	t.Helper()
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := fenced(string(text), info)
 	if len(blocks) != want {
-		t.Fatalf("%s has %d blocks %q, want %d", readme, len(blocks), info, want)
+		t.Fatalf("%s has %d blocks %q, want %d", document, len(blocks), info, want)
 	}
 	return blocks
+}
+
+// readmeBlock reads one of the README's blocks.
+func readmeBlock(t *testing.T, info string) string {
+	t.Helper()
+	return readBlocks(t, readme, info, 1)[0]
 }
 
 // shell is a command for sh in a folder. `go run ./cmd/stanchion` runs the binary under test.
 func shell(t *testing.T, dir, script string) *exec.Cmd {
 	t.Helper()
+	return shellWith(t, dir, script, nil)
+}
+
+// shellWith is shell, where `go run NAME` runs programs[NAME] as well.
+func shellWith(t *testing.T, dir, script string, programs map[string]string) *exec.Cmd {
+	t.Helper()
+	wrapper := fmt.Sprintf("#!/bin/sh\ncase \"$1 $2\" in\n'run ./cmd/stanchion') program='%s' ;;\n", binary)
+	for name, program := range programs {
+		wrapper += fmt.Sprintf("'run %s') program='%s' ;;\n", name, program)
+	}
+	wrapper += "*) exit 97 ;;\nesac\nshift 2\nexec \"$program\" \"$@\"\n"
 	bin := t.TempDir()
-	wrapper := fmt.Sprintf("#!/bin/sh\n[ \"$1 $2\" = 'run ./cmd/stanchion' ] || exit 97\nshift 2\nexec '%s' \"$@\"\n", binary)
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(wrapper), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return cmd
 }
 
-// TestReadme_firstLock runs the README's five minutes as they stand there: a grant with token 1, a waiter, the leader
-// killed and nothing lost, a release that hands over with token 2.
-func TestReadme_firstLock(t *testing.T) {
+// documentCluster runs the command with which a document starts its nodes, in a folder of the test's own, and returns that.
+func documentCluster(t *testing.T, document, info string) (c *cluster, folder string) {
+	t.Helper()
 	if err := portsFree(readmePort); err != nil {
-		t.Fatalf("the README's commands need ports %d to %d, and something else is using them: %v", readmePort, readmePort+2, err)
+		t.Fatalf("the commands of %s need ports %d to %d, and something else is using them: %v", document, readmePort, readmePort+2, err)
 	}
-	c := newCluster(t)
-	folder := c.dir
-	c.dir = filepath.Join(folder, "stanchion-data") // as the README has it
-	c.follow(start(t, shell(t, folder, "exec "+readmeBlocks(t, "sh first-lock-nodes", 1)[0])))
+	c = newCluster(t)
+	folder = c.dir
+	c.dir = filepath.Join(folder, "stanchion-data") // as the documents have it
+	c.follow(start(t, shell(t, folder, "exec "+readBlocks(t, document, info, 1)[0])))
+	return c, folder
+}
 
-	blocks := readmeBlocks(t, "sh first-lock", 6)
-	const mark = "=== next block ==="
-	script := start(t, shell(t, folder, strings.Join(blocks, "\necho '"+mark+"'\n")))
-	script.wait(t)
-	script.wantExit(t, 0)
-	said := strings.Split(script.out.String(), mark)
-	if len(said) != len(blocks) {
-		t.Fatalf("%d blocks were run, want %d; they said:\n%s", len(said), len(blocks), script.out.String())
-	}
-	for block, want := range map[int][]string{
-		1: {`"state":"granted"`, `"token":1,`, `"claim":{"id":"exclusion-at-resource"`},
-		2: {`"held":[{"lease_id":"`, `"token":1,`, `"lost":[]`},
-		3: {`"state":"queued"`, `"position":1,`, `"holder":{"holder":"first"`, `"waiters_total":1`},
-		4: {`"holder":{"holder":"first"`, `"token":1,`, `"waiters_total":1`, `"highest_token":1`},
-		5: {`"state":"ended"`, `"reason":"released"`, `"state":"granted"`, `"token":2,`, `"lost":[]`},
+// TestReadme_firstLock runs the README's ways to a first lock as they stand there, one after the other on the same nodes: each lets the key go,
+// and the token grows from one to the next.
+func TestReadme_firstLock(t *testing.T) {
+	c, folder := documentCluster(t, readme, "sh first-lock-nodes")
+	programs := map[string]string{"stanchion-data/first.go": buildBlock(t, readmeBlock(t, "go first-lock-go"), "first.go")}
+	environment := readmeBlock(t, "sh first-lock-env")
+	write(t, filepath.Join(c.dir, "first.py"), readmeBlock(t, "python first-lock-python"))
+	linkClients(t, folder)
+
+	for _, way := range []struct {
+		info string
+		says []string
+	}{
+		{"sh first-lock-run", []string{"token 1\n"}},
+		{"sh first-lock-curl", []string{`"state":"granted"`, `"token":2,`, `"held":[{"lease_id":"`, `"lost":[]`, `"reason":"released"`}},
+		{"sh first-lock-go-run", []string{"ledger closed with token 3\nledger closed with token 4\n",
+			"stale fencing token: 3 was presented to 2026-06-30, where 4 has entered\n"}},
+		{"sh first-lock-python-run", []string{"held with token 5\nthe other one: acquire ledger-close '2026-06-30': somebody else holds the key",
+			"\nreleased\n"}},
 	} {
-		for _, words := range want {
-			if !strings.Contains(said[block], words) {
-				t.Errorf("block %d said:\n%s\nwant words: %s", block+1, said[block], words)
-			}
-		}
+		script := start(t, shellWith(t, folder, "set -e\n"+environment+readmeBlock(t, way.info), programs))
+		script.wait(t)
+		script.wantExit(t, 0, way.says...)
 	}
-	if ended := strings.Count(said[5], `"reason":"released"`); ended != 2 {
-		t.Errorf("releases in the last block: got %d, want 2:\n%s", ended, said[5])
-	}
-	c.wantSaid("ended: signal: killed")
 	c.stop(syscall.SIGINT)
+}
+
+// buildBlock builds a document's Go program, with the flags and in the build cache of the tests, and returns the binary.
+func buildBlock(t *testing.T, text, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, name), text)
+	program := filepath.Join(dir, "program")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, filepath.Join(dir, name))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return program
+}
+
+// linkClients has a folder look like the repository's own to who looks for the client.
+func linkClients(t *testing.T, folder string) {
+	t.Helper()
+	here, err := filepath.Abs(filepath.Join("..", "client"))
+	if err == nil {
+		err = os.Symlink(here, filepath.Join(folder, "client"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantSaid checks what `stanchion dev` has printed.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -25,6 +25,8 @@ import (
 type clientOptions struct {
 	endpoints string
 	keyFile   string
+	caFile    string
+	profile   string
 	output    string
 }
 
@@ -32,57 +34,59 @@ type clientOptions struct {
 func (o *clientOptions) flags(c *cobra.Command, output bool) {
 	c.Flags().StringVar(&o.endpoints, "endpoints", "", "addresses of the nodes, separated by commas (default $STANCHION_ENDPOINTS)")
 	c.Flags().StringVar(&o.keyFile, "api-key-file", "", "file that holds the API key (default: the key in $STANCHION_API_KEY)")
+	c.Flags().StringVar(&o.caFile, "ca-file", "", "certificates of the authorities to trust at https endpoints (default $STANCHION_CA_FILE)")
+	c.Flags().StringVar(&o.profile, "profile", "", "profile to take what is not given from (default $STANCHION_PROFILE, or \"default\")")
 	if output {
-		c.Flags().StringVar(&o.output, "output", "table", "table or json")
+		outputFlag(c, &o.output)
 	}
 }
 
 // client makes the client, or says what is missing and how to give it.
 func (o *clientOptions) client() (*apiClient, error) {
-	if o.output != "" && o.output != "table" && o.output != "json" {
-		return nil, fmt.Errorf("%w: --output %s is neither table nor json", errUsage, o.output)
-	}
-	endpoints := o.endpoints
-	if endpoints == "" {
-		endpoints = os.Getenv("STANCHION_ENDPOINTS")
-	}
-	key, err := o.apiKey()
-	switch {
-	case err != nil:
+	s, err := o.settings()
+	if err != nil {
 		return nil, err
-	case endpoints == "":
-		return nil, fmt.Errorf("%w: no cluster is named: give --endpoints, or set STANCHION_ENDPOINTS to the nodes' addresses", errUsage)
-	case key == "":
-		return nil, fmt.Errorf("%w: no API key: set STANCHION_API_KEY, or give --api-key-file", errUsage)
 	}
-	c := &apiClient{key: key, answerTime: apiCallTime + apiAttemptTime, http: &http.Client{CheckRedirect: stay,
-		Transport: &http.Transport{DisableCompression: true, ResponseHeaderTimeout: apiAttemptTime, TLSHandshakeTimeout: apiAttemptTime,
-			DialContext: (&net.Dialer{Timeout: apiDialTime}).DialContext}}}
-	for e := range strings.SplitSeq(endpoints, ",") {
+	switch {
+	case s.endpoints.value == "":
+		return nil, withRemedy(fmt.Errorf("%w: no cluster is named", errUsage),
+			"give --endpoints, set STANCHION_ENDPOINTS to the nodes' addresses, or put them into "+profilePlace(s))
+	case s.apiKey.value == "":
+		return nil, withRemedy(fmt.Errorf("%w: no API key is given", errUsage),
+			"set STANCHION_API_KEY, give --api-key-file, or put api_key_file into "+profilePlace(s))
+	}
+	c := &apiClient{key: s.apiKey.value, from: s, answerTime: apiCallTime + apiAttemptTime, patience: apiCallTime}
+	if c.tls, err = s.tls(); err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{CheckRedirect: stay, Transport: &http.Transport{DisableCompression: true, TLSClientConfig: c.tls,
+		ResponseHeaderTimeout: apiAttemptTime, TLSHandshakeTimeout: apiAttemptTime, DialContext: (&net.Dialer{Timeout: apiDialTime}).DialContext}}
+	for e := range strings.SplitSeq(s.endpoints.value, ",") {
 		e = strings.TrimRight(strings.TrimSpace(e), "/")
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return nil, fmt.Errorf("%w: endpoint %q is no address like http://host:port", errUsage, e)
+			return nil, withRemedy(fmt.Errorf("%w: endpoint %q of %s is no address like http://host:port", errUsage, e, s.endpoints.source),
+				"write it with its scheme; separate several by commas")
 		}
 		c.endpoints = append(c.endpoints, e)
 	}
 	return c, nil
 }
 
+// profilePlace is where a profile would be looked for.
+func profilePlace(s settings) string {
+	switch {
+	case s.file == "":
+		return "a profile, once HOME or XDG_CONFIG_HOME names a folder for it"
+	case s.profile == "":
+		return "the profile " + defaultProfile + " in " + s.file
+	}
+	return "the profile " + s.profile + " in " + s.file
+}
+
 // stay follows no redirect: nodes send none, and after one a change would be repeated as a GET, whose answer looks like that
 // of a change that was made.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-func (o *clientOptions) apiKey() (string, error) {
-	if o.keyFile == "" {
-		return os.Getenv("STANCHION_API_KEY"), nil
-	}
-	b, err := os.ReadFile(o.keyFile)
-	if err != nil {
-		return "", fmt.Errorf("read API key: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
-}
 
 // json reports whether answers are to be printed as they came.
 func (o *clientOptions) json() bool { return o.output == "json" }
@@ -91,14 +95,18 @@ func (o *clientOptions) json() bool { return o.output == "json" }
 type apiClient struct {
 	endpoints  []string
 	key        string
+	tls        *tls.Config // for https endpoints; nil: as the machine trusts
+	from       settings    // where the above came from
 	http       *http.Client
 	answerTime time.Duration // for a call and its whole answer: a node that stops in the middle is not waited for
+	patience   time.Duration // for all attempts together; 0: each node is asked once
 }
 
 const (
 	apiCallTime    = 30 * time.Second // for all attempts together
 	apiAttemptTime = 20 * time.Second // to the answer's first byte; above what a request may hang
 	apiDialTime    = 3 * time.Second
+	apiAbsentTime  = 5 * time.Second // while no node takes a connection: long enough for one that is being started
 	apiPauseMax    = 2 * time.Second
 	apiAnswerMax   = 64 << 20
 )
@@ -138,30 +146,64 @@ func (c *apiClient) call(ctx context.Context, r apiRequest, answer any) (int, er
 	return res.StatusCode, nil
 }
 
-// send is call without reading the answer, whose body the caller closes.
+// send is call without reading the answer, whose body the caller closes. An error of a call is a *callError.
 func (c *apiClient) send(ctx context.Context, r apiRequest) (*http.Response, error) {
 	body, contentType, err := r.encode()
 	if err != nil {
 		return nil, err
 	}
-	patience, cancel := context.WithTimeout(ctx, apiCallTime)
+	patience, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	wait := 50 * time.Millisecond
+	began, wait := time.Now(), 50*time.Millisecond
 	for {
-		var last error
-		for _, endpoint := range c.endpoints {
-			res, err := c.attempt(ctx, endpoint, r, body, contentType)
-			if err == nil || !sendAgain(r, err) {
-				return res, err
-			}
-			last = err
-		}
-		if !pause(patience, wait/2+rand.N(wait/2)) {
-			return nil, fmt.Errorf("no node decided: %w", last)
+		res, round := c.round(ctx, r, body, contentType)
+		switch {
+		case res != nil:
+			return res, nil
+		case round.final, round.absent && time.Since(began) > apiAbsentTime:
+			return nil, &callError{round.last, c.from}
+		case !pause(patience, wait/2+rand.N(wait/2)):
+			return nil, &callError{fmt.Errorf("no node decided: %w", round.last), c.from}
 		}
 		wait = min(2*wait, apiPauseMax)
 	}
 }
+
+// callRound is how it went to ask one node after another.
+type callRound struct {
+	last   error
+	final  bool // it would be the same again
+	absent bool // no node took the connection
+}
+
+// round asks one node after another until one has decided.
+func (c *apiClient) round(ctx context.Context, r apiRequest, body []byte, contentType string) (*http.Response, callRound) {
+	round := callRound{final: true, absent: true}
+	for _, endpoint := range c.endpoints {
+		res, err := c.attempt(ctx, endpoint, r, body, contentType)
+		if err == nil {
+			return res, callRound{}
+		}
+		round.last = err
+		if !sendAgain(r, err) {
+			return nil, callRound{last: err, final: true}
+		}
+		round.final = round.final && (distrusted(err) || errors.Is(err, errForeign))
+		round.absent = round.absent && neverSent(err)
+	}
+	return nil, round
+}
+
+// callError is a call that failed, with what says whom it was sent to and as whom.
+type callError struct {
+	err  error
+	from settings
+}
+
+func (e *callError) Error() string { return e.err.Error() }
+
+// Unwrap is what went wrong.
+func (e *callError) Unwrap() error { return e.err }
 
 func (r apiRequest) encode() (body []byte, contentType string, err error) {
 	contentType = r.contentType
@@ -198,10 +240,22 @@ func outcomeUnknown(err error) bool {
 	return !neverSent(err) && !errors.Is(err, errRedirected)
 }
 
-// neverSent reports whether there was no connection at all.
+// neverSent reports whether there was no connection at all, or none that could be trusted with a request.
 func neverSent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	return ok && op.Op == "dial" || distrusted(err)
+}
+
+// distrusted reports whether the other side did not prove who it is, which it does not do the next time either.
+func distrusted(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	return certificate || noTLS(err)
+}
+
+// noTLS reports whether https was spoken to a port that does not.
+func noTLS(err error) bool {
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	return record || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 func (c *apiClient) attempt(ctx context.Context, endpoint string, r apiRequest, body []byte, contentType string) (*http.Response, error) {
@@ -245,5 +299,16 @@ func problemOf(res *http.Response) error {
 	if err == nil && json.Unmarshal(raw, p) == nil && p.Code != "" {
 		return p
 	}
-	return fmt.Errorf("status %s from %s, which is no answer of Stanchion: is the address right?", visible(res.Status), res.Request.URL.Host)
+	kind := errForeign
+	if res.StatusCode >= http.StatusInternalServerError {
+		kind = errForeignFailure
+	}
+	return fmt.Errorf("%w: status %s from %s", kind, visible(res.Status), res.Request.URL.Host)
 }
+
+var (
+	// errForeign is an answer that no node gives, and that will be the same again at the same address.
+	errForeign = errors.New("this is no answer of Stanchion")
+	// errForeignFailure is a failure of something in between, which may pass.
+	errForeignFailure = errors.New("this is no answer of Stanchion, but something in between failed")
+)

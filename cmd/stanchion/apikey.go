@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,7 +171,7 @@ func (o *keyOptions) make(c *cobra.Command, r apiRequest, to string) (err error)
 		if outcomeUnknown(err) {
 			return fmt.Errorf("%w; it may have been made: look with 'stanchion api-key list', and revoke one whose secret nobody has", err)
 		}
-		return toDo(err)
+		return err
 	}
 	if file != nil {
 		if _, err := fmt.Fprintln(file, made.Secret); err != nil {
@@ -211,7 +212,7 @@ func newAPIKeyShow() *cobra.Command {
 			}
 			var key wire.APIKey
 			if _, err := client.call(c.Context(), apiRequest{method: http.MethodGet, path: o.path(args[0])}, &key); err != nil {
-				return toDo(err)
+				return err
 			}
 			if o.json() {
 				return printJSON(c.OutOrStdout(), key)
@@ -264,7 +265,7 @@ func (o *keyOptions) end(c *cobra.Command, r apiRequest) error {
 	}
 	var ended wire.APIKeyEnded
 	if _, err := client.call(c.Context(), r, &ended); err != nil {
-		return toDo(err)
+		return err
 	}
 	if o.json() {
 		return printJSON(c.OutOrStdout(), ended)
@@ -288,20 +289,11 @@ func newAPIKeyList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := wire.APIKeyList{APIKeys: []wire.APIKey{}}
-			query := url.Values{"limit": {"1000"}}
-			for {
-				var page wire.APIKeyList
-				if _, err := client.call(c.Context(), apiRequest{method: http.MethodGet, path: o.path(), query: query}, &page); err != nil {
-					return toDo(err)
-				}
-				all.APIKeys, all.CompleteTo = append(all.APIKeys, page.APIKeys...), page.CompleteTo
-				if page.NextCursor == "" {
-					break
-				}
-				query.Set("cursor", page.NextCursor)
-			}
-			if o.json() {
+			all, err := allKeys(c.Context(), client, o.path())
+			switch {
+			case err != nil:
+				return err
+			case o.json():
 				return printJSON(c.OutOrStdout(), all)
 			}
 			return printKeys(c.OutOrStdout(), all.APIKeys)
@@ -311,14 +303,21 @@ func newAPIKeyList() *cobra.Command {
 	return list
 }
 
+func allKeys(ctx context.Context, api *apiClient, path string) (wire.APIKeyList, error) {
+	all := wire.APIKeyList{APIKeys: []wire.APIKey{}}
+	err := readPages(ctx, api, path, url.Values{"limit": {strconv.Itoa(listPageMax)}}, func(page wire.APIKeyList) (string, error) {
+		all.APIKeys, all.CompleteTo = append(all.APIKeys, page.APIKeys...), page.CompleteTo
+		return page.NextCursor, nil
+	})
+	return all, err
+}
+
 func printKeys(out io.Writer, keys []wire.APIKey) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSTATE\tEXPIRES\tLAST USED\tSCOPES")
+	t := newTable(out, "ID", "NAME", "STATE", "EXPIRES", "LAST USED", "SCOPES")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, visible(k.Name), k.State, shownTime(k.ExpiresAt), shownUse(k.LastUsedAt),
-			strings.Join(k.Scopes, " "))
+		t.row(k.ID, k.Name, k.State, shownTime(k.ExpiresAt), shownUse(k.LastUsedAt), strings.Join(k.Scopes, " "))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 func shownUse(t *time.Time) string {
@@ -329,21 +328,16 @@ func shownUse(t *time.Time) string {
 }
 
 func printKey(out io.Writer, k wire.APIKey) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	of := k.Tenant
-	if of == "" {
-		of = "the platform's operators"
-	}
-	fmt.Fprintf(w, "api key\t%s\nname\t%s\nof\t%s\nstate\t%s\nexpires\t%s\nlast used\t%s\ncreated\t%s by %s\n", k.ID, visible(k.Name), of, k.State,
-		shownTime(k.ExpiresAt), shownUse(k.LastUsedAt), shownTime(k.CreatedAt), visible(k.CreatedBy))
+	rows := [][2]string{{"api key", k.ID}, {"name", k.Name}, {"of", cmp.Or(k.Tenant, "the platform's operators")}, {"state", string(k.State)},
+		{"expires", shownTime(k.ExpiresAt)}, {"last used", shownUse(k.LastUsedAt)}, {"created", shownTime(k.CreatedAt) + " by " + k.CreatedBy}}
 	if k.Successor != "" {
-		fmt.Fprintf(w, "successor\t%s\n", k.Successor)
+		rows = append(rows, [2]string{"successor", k.Successor})
 	}
 	if k.OverlapEndsAt != nil {
-		fmt.Fprintf(w, "overlap ends\t%s\n", shownTime(*k.OverlapEndsAt))
+		rows = append(rows, [2]string{"overlap ends", shownTime(*k.OverlapEndsAt)})
 	}
 	for _, sentence := range k.May {
-		fmt.Fprintf(w, "may\t%s\n", sentence)
+		rows = append(rows, [2]string{"may", sentence})
 	}
-	return w.Flush()
+	return printRows(out, rows)
 }

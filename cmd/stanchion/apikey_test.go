@@ -185,8 +185,11 @@ func TestAPIKeyCreate_leavesNoFileWhenNoneWasMade(t *testing.T) {
 	apiWith(t, http.StatusForbidden, wire.NewProblem(wire.CodeWiderScope, ""))
 	file := filepath.Join(t.TempDir(), "new.key")
 	_, _, err := command(t, "api-key", "create", "--name", "job", "--scope", "audit:read", "--to", file)
-	if err == nil || !strings.Contains(err.Error(), "wider_scope") || !strings.Contains(err.Error(), "use a wider one") {
-		t.Errorf("got %v, want the problem and what to do about it", err)
+	if err == nil || !strings.Contains(err.Error(), "wider_scope") {
+		t.Fatalf("got %v, want the problem", err)
+	}
+	if got := explain(err, newRoot(), true).Remedy; !strings.Contains(got, "use a wider one") {
+		t.Errorf("what to do is %q, want what the problem says", got)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("a file was left behind: %v", err)

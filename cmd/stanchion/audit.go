@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 
@@ -60,12 +59,4 @@ func (f *auditFilters) query() url.Values {
 		q.Add("kind", kind)
 	}
 	return q
-}
-
-// orderOf checks the flag --order.
-func orderOf(order string) (string, error) {
-	if order != "asc" && order != "desc" {
-		return "", fmt.Errorf("%w: --order %s is neither asc nor desc", errUsage, order)
-	}
-	return order, nil
 }

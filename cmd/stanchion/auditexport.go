@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ type auditExport struct {
 	client  clientOptions
 	filters auditFilters
 	out     string
+	output  string
 	limit   int
 }
 
@@ -40,6 +42,7 @@ goes, and the cursor to go on from is printed. 2 means a wrong command line.`,
 		RunE: func(c *cobra.Command, _ []string) error { return e.run(c.Context(), c.OutOrStdout()) },
 	}
 	e.client.flags(export, false)
+	outputFlag(export, &e.output)
 	e.filters.flags(export)
 	export.Flags().StringVar(&e.out, "out", "", "file to write (required)")
 	export.Flags().IntVar(&e.limit, "limit", exportLimitMax, "at most so many events, 1 to 1000000")
@@ -68,7 +71,7 @@ func (e *auditExport) run(ctx context.Context, out io.Writer) error {
 	if err := e.write(res.Body); err != nil {
 		return err
 	}
-	return printExport(out, e.out)
+	return e.report(out)
 }
 
 // write puts a whole export into the file, and one that is not whole beside it.
@@ -104,20 +107,53 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// printExport says what the file has. One that is not everything is a failure.
-func printExport(out io.Writer, file string) error {
-	t, err := readExport(file, nil)
+// exported is what an export has.
+type exported struct {
+	File   string `json:"file"`
+	Events uint64 `json:"events"`
+	auditStanding
+}
+
+// auditStanding is what a file's rows are worth: the roots that prove them, and what is not among them.
+type auditStanding struct {
+	Checkpoints   []wire.AuditCheckpoint `json:"checkpoints"`
+	Gaps          []wire.AuditGap        `json:"gaps"`
+	DroppedBefore *wire.TimeMS           `json:"dropped_before,omitempty"` // earlier events are past the tenant's retention
+	NextCursor    string                 `json:"next_cursor,omitempty"`    // the export was full: from where to go on
+}
+
+func standingOf(t wire.AuditTrailer) auditStanding {
+	return auditStanding{Checkpoints: append([]wire.AuditCheckpoint{}, t.Checkpoints...), Gaps: append([]wire.AuditGap{}, t.Gaps...),
+		DroppedBefore: t.DroppedBefore, NextCursor: t.NextCursor}
+}
+
+// report says what the file has. One that is not everything is a failure.
+func (e *auditExport) report(out io.Writer) error {
+	t, err := readExport(e.out, nil)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d events, whole.\n", file, t.Rows)
-	printCheckpoints(out, t.Checkpoints)
-	printMissing(out, t)
-	if t.NextCursor == "" {
-		return nil
+	if e.output == "json" {
+		err = printJSON(out, exported{File: e.out, Events: t.Rows, auditStanding: standingOf(t)})
+	} else {
+		err = printExport(out, e.out, t)
 	}
-	fmt.Fprintf(out, "There is more: export again into another file with --cursor %s\n", visible(t.NextCursor))
-	return exitError(exitFailed)
+	if err == nil && t.NextCursor != "" {
+		err = exitError(exitFailed)
+	}
+	return err
+}
+
+func printExport(out io.Writer, file string, t wire.AuditTrailer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d events, whole.\n", file, t.Rows)
+	printCheckpoints(&b, t.Checkpoints)
+	printMissing(&b, t)
+	if t.NextCursor != "" {
+		fmt.Fprintf(&b, "There is more: export again into another file with --cursor %s\n", visible(t.NextCursor))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // printMissing says what an export does not know.

@@ -3,21 +3,19 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"io"
 
 	"github.com/stanchion-locks/stanchion/audit"
 	"github.com/stanchion-locks/stanchion/client/wire"
 )
 
 // verifyAuditFile checks a node's whole file.
-func verifyAuditFile(ctx context.Context, out io.Writer, file string) error {
+func verifyAuditFile(ctx context.Context, report *auditReport, file string) error {
 	reports, err := audit.VerifyFile(ctx, file)
 	if err != nil {
 		return err
 	}
 	if len(reports) == 0 {
-		fmt.Fprintf(out, "%s: no log has begun in it\n", file)
+		report.say("%s: no log has begun in it\n", file)
 		return nil
 	}
 	var findings []string
@@ -29,27 +27,34 @@ func verifyAuditFile(ctx context.Context, out io.Writer, file string) error {
 		if len(r.Problems) == audit.ProblemsMax {
 			findings = append(findings, name+": and perhaps more; no more than these are listed")
 		}
-		printReport(out, name, r)
+		report.addLog(name, r)
 	}
 	if len(findings) > 0 {
-		return notWhole(out, file, findings...)
+		report.notWhole(file, findings...)
+		return nil
 	}
-	fmt.Fprintf(out, "%s: whole\n", file)
+	report.say("%s: whole\n", file)
 	return nil
 }
 
-func printReport(out io.Writer, name string, r audit.LogReport) {
-	fmt.Fprintf(out, "%s of incarnation %d: %d events, of %d of them the content was hashed again", name, r.Incarnation, r.Rows, r.Recomputed)
+// addLog adds what was found about one log.
+func (r *auditReport) addLog(name string, found audit.LogReport) {
+	log := auditFileLog{Log: name, Incarnation: found.Incarnation, Events: found.Rows, Recomputed: found.Recomputed, Erased: found.Erased,
+		Dropped: found.Dropped, Unnumbered: found.Unnumbered, Rows: found.Leaves, Root: hex.EncodeToString(found.Root[:]), Gaps: []wire.AuditGap{}}
+	r.say("%s of incarnation %d: %d events, of %d of them the content was hashed again", name, log.Incarnation, log.Events, log.Recomputed)
 	for _, part := range []struct {
 		n    uint64
 		what string
-	}{{r.Erased, "without their personal text"}, {r.Dropped, "past their retention"}, {r.Unnumbered, "waiting for a gap to be filled"}} {
+	}{{log.Erased, "without their personal text"}, {log.Dropped, "past their retention"}, {log.Unnumbered, "waiting for a gap to be filled"}} {
 		if part.n > 0 {
-			fmt.Fprintf(out, ", %d %s", part.n, part.what)
+			r.say(", %d %s", part.n, part.what)
 		}
 	}
-	fmt.Fprintf(out, "; %d rows, root %s\n", r.Leaves, hex.EncodeToString(r.Root[:]))
-	for _, g := range r.Gaps {
-		fmt.Fprintf(out, "  %s\n", gapText(wire.AuditGap{Log: name, From: g.From, To: g.To, Why: g.Why, Recoverable: !g.Unrecoverable}))
+	r.say("; %d rows, root %s\n", log.Rows, log.Root)
+	for _, g := range found.Gaps {
+		gap := wire.AuditGap{Log: name, From: g.From, To: g.To, Why: g.Why, Recoverable: !g.Unrecoverable}
+		log.Gaps = append(log.Gaps, gap)
+		r.say("  %s\n", gapText(gap))
 	}
+	r.Logs = append(r.Logs, log)
 }

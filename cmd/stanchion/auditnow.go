@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,10 +13,10 @@ import (
 )
 
 // verifyNow checks that the cluster's logs begin with the rows that an export saw.
-func verifyNow(ctx context.Context, client *apiClient, out io.Writer, file string) error {
+func verifyNow(ctx context.Context, client *apiClient, report *auditReport, file string) error {
 	old, err := readExport(file, nil)
 	if err != nil {
-		return exportFault(out, file, err)
+		return report.exportFault(file, err)
 	}
 	var now wire.AuditCheckpoints
 	if _, err := client.call(ctx, apiRequest{method: http.MethodGet, path: auditPath + "/checkpoint"}, &now); err != nil {
@@ -36,11 +35,12 @@ func verifyNow(ctx context.Context, client *apiClient, out io.Writer, file strin
 		case fault != nil:
 			findings = append(findings, then.Log+": "+fault.Error())
 		default:
-			fmt.Fprintf(out, "%s: its %d rows of today begin with the %d that the export saw.\n", visible(then.Log), today[then.Log].Rows, then.Rows)
+			report.Today = append(report.Today, auditLogToday{Log: then.Log, Then: then.Rows, Now: today[then.Log].Rows})
+			report.say("%s: its %d rows of today begin with the %d that the export saw.\n", visible(then.Log), today[then.Log].Rows, then.Rows)
 		}
 	}
 	if len(findings) > 0 {
-		return notWhole(out, file+" and the cluster", findings...)
+		report.notWhole(file+" and the cluster", findings...)
 	}
 	return nil
 }

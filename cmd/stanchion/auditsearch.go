@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +44,8 @@ with a cursor to go on from.`,
 	}
 	s.client.flags(search, false)
 	s.filters.flags(search)
-	search.Flags().StringVar(&s.order, "order", "desc", "asc, oldest first, or desc")
-	search.Flags().StringVar(&s.output, "output", "table", "table, json, ndjson or csv")
+	choiceFlag(search, &s.order, "order", "desc, or asc: oldest first", "desc", "asc")
+	outputFlag(search, &s.output, "ndjson", "csv")
 	search.Flags().IntVar(&s.limit, "limit", 100, "events of a page, 1 to 1000")
 	search.Flags().BoolVar(&s.all, "all", false, "every event, not only the first page")
 	return search
@@ -53,20 +53,11 @@ with a cursor to go on from.`,
 
 func (s *auditSearch) run(ctx context.Context, out, notes io.Writer) error {
 	query := s.filters.query()
-	order, err := orderOf(s.order)
-	if err != nil {
-		return err
-	}
-	query.Set("order", order)
+	query.Set("order", s.order)
 	if !s.all || s.output == "table" {
 		query.Set("limit", strconv.Itoa(s.limit))
 	}
 	request := apiRequest{method: http.MethodGet, path: auditPath, query: query}
-	switch s.output {
-	case "table", "json", "ndjson", "csv":
-	default:
-		return fmt.Errorf("%w: --output %s is none of table, json, ndjson, csv", errUsage, s.output)
-	}
 	if s.output == "json" && s.all {
 		return fmt.Errorf("%w: --all is not for --output json, which is one page: take ndjson", errUsage)
 	}
@@ -74,13 +65,11 @@ func (s *auditSearch) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	switch s.output {
-	case "table":
-		return s.table(ctx, client, request, out, notes)
-	default:
-		query.Set("format", s.output)
-		return passThrough(ctx, client, request, s.output, out)
+	if s.output == "table" {
+		return s.table(ctx, client, query, out, notes)
 	}
+	query.Set("format", s.output)
+	return passThrough(ctx, client, request, s.output, out)
 }
 
 // passThrough prints an answer as it comes. One that was cut off is an error.
@@ -126,37 +115,36 @@ func (l *lastLine) has(prefix string) bool {
 }
 
 // table prints pages for people.
-func (s *auditSearch) table(ctx context.Context, client *apiClient, request apiRequest, out, notes io.Writer) error {
-	for first := true; ; first = false {
-		var page wire.AuditPage
-		if _, err := client.call(ctx, request, &page); err != nil {
-			return err
-		}
+func (s *auditSearch) table(ctx context.Context, client *apiClient, query url.Values, out, notes io.Writer) error {
+	first := true
+	return readPages(ctx, client, auditPath, query, func(page wire.AuditPage) (string, error) {
 		if err := printEvents(out, page.Events, first); err != nil {
-			return err
+			return "", err
 		}
+		first = false
 		if page.NextCursor == "" || !s.all && len(page.Events) > 0 {
-			return printStanding(notes, page)
+			return "", printStanding(notes, page)
 		}
-		request.query.Set("cursor", page.NextCursor)
-		request.query.Del("index")
-	}
+		query.Del("index")
+		return page.NextCursor, nil
+	})
 }
 
 func printEvents(out io.Writer, events []wire.AuditEvent, heading bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var headings []string
 	if heading {
-		fmt.Fprintln(w, "AT (UTC)\tKIND\tTENANT\tCLASS\tKEY\tTOKEN\tHOLDER\tWHAT ELSE\tPOSITION")
+		headings = []string{"AT (UTC)", "KIND", "TENANT", "CLASS", "KEY", "TOKEN", "HOLDER", "WHAT ELSE", "POSITION"}
 	}
+	t := newTable(out, headings...)
 	for _, e := range events {
 		token := ""
 		if e.Token != 0 {
 			token = strconv.FormatUint(e.Token, 10)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strings.TrimSuffix(strings.Replace(e.At.String(), "T", " ", 1), "Z"),
-			visible(e.Kind), visible(e.Tenant), visible(e.Class), shown(e.Key), token, shown(e.Holder), whatElse(e), visible(e.Position))
+		t.row(strings.TrimSuffix(strings.Replace(e.At.String(), "T", " ", 1), "Z"), e.Kind, e.Tenant, e.Class, escaped(shown(e.Key)), token,
+			escaped(shown(e.Holder)), escaped(whatElse(e)), e.Position)
 	}
-	return w.Flush()
+	return t.end()
 }
 
 // shown is foreign text in a table; no text stays none.

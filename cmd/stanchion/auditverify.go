@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ type auditVerify struct {
 	file   string
 	export string
 	row    string
+	output string
 	now    bool
 }
 
@@ -35,6 +37,7 @@ Exits 0 when all is whole, 1 when it is not, with what and where; 2 means a wron
 		RunE: func(c *cobra.Command, _ []string) error { return v.run(c.Context(), c.OutOrStdout()) },
 	}
 	v.client.flags(verify, false)
+	outputFlag(verify, &v.output)
 	verify.Flags().StringVar(&v.file, "file", "", "a node's audit.db")
 	verify.Flags().StringVar(&v.export, "export", "", "a file written by 'stanchion audit export'")
 	verify.Flags().StringVar(&v.row, "row", "", "with --export: only the row at this position, as in partition-1/123/0")
@@ -43,36 +46,45 @@ Exits 0 when all is whole, 1 when it is not, with what and where; 2 means a wron
 }
 
 func (v *auditVerify) run(ctx context.Context, out io.Writer) error {
+	if err := v.check(); err != nil {
+		return err
+	}
+	report := newAuditReport(cmp.Or(v.file, v.export))
+	if err := v.verify(ctx, report); err != nil {
+		return err
+	}
+	return report.print(out, v.output == "json")
+}
+
+func (v *auditVerify) check() error {
 	switch {
 	case (v.file == "") == (v.export == ""):
 		return fmt.Errorf("%w: give --file or --export", errUsage)
 	case v.file != "" && (v.row != "" || v.now):
 		return fmt.Errorf("%w: --row and --now go with --export", errUsage)
-	case v.file != "":
-		return verifyAuditFile(ctx, out, v.file)
 	case v.row != "" && v.now:
 		return fmt.Errorf("%w: --row and --now are two questions: ask one", errUsage)
+	}
+	return nil
+}
+
+func (v *auditVerify) verify(ctx context.Context, report *auditReport) error {
+	switch {
+	case v.file != "":
+		return verifyAuditFile(ctx, report, v.file)
 	case v.row != "":
-		return verifyRow(out, v.export, v.row)
+		return verifyRow(report, v.export, v.row)
 	case !v.now:
-		return verifyExport(out, v.export)
+		return verifyExport(report, v.export)
 	}
 	client, err := v.client.client()
 	if err != nil {
 		return err
 	}
-	if err := verifyExport(out, v.export); err != nil {
+	if err := verifyExport(report, v.export); err != nil || !report.Whole {
 		return err
 	}
-	return verifyNow(ctx, client, out, v.export)
-}
-
-// notWhole says what is wrong, for people, and ends the command.
-func notWhole(out io.Writer, file string, findings ...string) error {
-	for _, f := range findings {
-		fmt.Fprintf(out, "NOT WHOLE: %s: %s\n", file, visible(f))
-	}
-	return exitError(exitFailed)
+	return verifyNow(ctx, client, report, v.export)
 }
 
 // findingsMax bounds what one run prints: after so many there is no need for more.
@@ -81,10 +93,10 @@ const findingsMax = 20
 var errEnoughFindings = errors.New("enough found")
 
 // verifyExport checks every row of an export and the export itself.
-func verifyExport(out io.Writer, file string) error {
+func verifyExport(report *auditReport, file string) error {
 	t, err := readExport(file, nil) // the roots stand at its end
 	if err != nil {
-		return exportFault(out, file, err)
+		return report.exportFault(file, err)
 	}
 	check := newRowChecks(t.Checkpoints)
 	var findings []string
@@ -99,35 +111,39 @@ func verifyExport(out io.Writer, file string) error {
 	})
 	switch {
 	case err != nil && !errors.Is(err, errEnoughFindings):
-		return exportFault(out, file, err)
+		return report.exportFault(file, err)
 	case len(findings) > 0:
-		return notWhole(out, file, findings...)
+		report.notWhole(file, findings...)
+		return nil
 	}
-	fmt.Fprintf(out, "%s: whole: %d rows, each with its content and its place under these roots:\n", file, t.Rows)
-	printCheckpoints(out, t.Checkpoints)
-	printMissing(out, t)
+	standing := standingOf(t)
+	report.Rows, report.Export = t.Rows, &standing
+	report.say("%s: whole: %d rows, each with its content and its place under these roots:\n", file, t.Rows)
+	printCheckpoints(&report.text, t.Checkpoints)
+	printMissing(&report.text, t)
 	if t.NextCursor != "" {
-		fmt.Fprintln(out, "The export was full: what matched beyond its last row is not in it.")
+		report.say("The export was full: what matched beyond its last row is not in it.\n")
 	}
 	return nil
 }
 
 // exportFault says that a file is damaged; what kept it from being read is an error of another kind.
-func exportFault(out io.Writer, file string, err error) error {
+func (r *auditReport) exportFault(file string, err error) error {
 	if isFileError(err) {
 		return err
 	}
-	return notWhole(out, file, err.Error())
+	r.notWhole(file, err.Error())
+	return nil
 }
 
 // verifyRow checks one row of an export, and tells what it says.
-func verifyRow(out io.Writer, file, position string) error {
+func verifyRow(report *auditReport, file, position string) error {
 	if _, ok := wire.ParseAuditPosition(position); !ok {
 		return fmt.Errorf("%w: --row %s is no position like partition-1/123/0", errUsage, visible(position))
 	}
 	t, err := readExport(file, nil)
 	if err != nil {
-		return exportFault(out, file, err)
+		return report.exportFault(file, err)
 	}
 	check := newRowChecks(t.Checkpoints)
 	var found *wire.AuditEvent
@@ -138,18 +154,21 @@ func verifyRow(out io.Writer, file, position string) error {
 		}
 		return nil
 	}); err != nil {
-		return exportFault(out, file, err)
+		return report.exportFault(file, err)
 	}
 	switch {
 	case found == nil:
-		return notWhole(out, file, position+": is not in it")
+		report.notWhole(file, position+": is not in it")
+		return nil
 	case fault != nil:
-		return notWhole(out, file, position+": "+fault.Error())
+		report.notWhole(file, position+": "+fault.Error())
+		return nil
 	}
-	if err := printEvents(out, []wire.AuditEvent{*found}, true); err != nil {
+	if err := printEvents(&report.text, []wire.AuditEvent{*found}, true); err != nil {
 		return err
 	}
 	root := check.checkpoints[logOf(position)]
-	fmt.Fprintf(out, "%s is row %d of the %d under root %s of %s.\n", position, *found.Row, root.Rows, visible(root.Root), visible(root.Log))
+	report.Event = found
+	report.say("%s is row %d of the %d under root %s of %s.\n", position, *found.Row, root.Rows, visible(root.Root), visible(root.Log))
 	return nil
 }

@@ -2,200 +2,242 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/stanchion-locks/stanchion/client/wire"
+	"github.com/stanchion-locks/stanchion/internal/bench"
 )
 
-// benchOptions are the flags of `stanchion bench`.
-type benchOptions struct {
-	class   string
-	clients int
-	seconds int
-	warmUp  time.Duration
-}
+// envMetrics names the addresses of the nodes' metrics.
+const envMetrics = "STANCHION_METRICS"
 
-const (
-	benchClientsMax = 4096
-	benchSecondsMax = 600
-	benchCallTime   = 30 * time.Second
-)
+// envFloodAPIKey holds the API key of the tenant that floods.
+const envFloodAPIKey = "STANCHION_FLOOD_API_KEY"
 
 func newBench() *cobra.Command {
-	o := benchOptions{warmUp: time.Second}
-	bench := &cobra.Command{
+	all := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a running cluster through its API",
-		Long: `Measure acquire and release pairs: each client takes and gives back a key of its own, as fast as it is answered.
-The cluster and the API key come from STANCHION_ENDPOINTS and STANCHION_API_KEY. All clients speak to the leader.`,
-		Args: cobra.NoArgs,
+		Long: `Measure a running cluster through its API. Requests go straight to the node that leads the tenant's partition. What is held is
+given back at the end, and after SIGINT and SIGTERM as well.
+
+Give the addresses of the nodes' metrics with --metrics or STANCHION_METRICS to have the servers' CPU and memory measured;
+'stanchion dev' writes them into DIR/env. docs/benchmarks.md says how to read the figures.`,
+	}
+	all.AddCommand(newBenchPairs(), newBenchHandoff(), newBenchHeartbeats(), newBenchHeld(), newBenchFairness())
+	return all
+}
+
+// benchOptions are the flags that all measurements have.
+type benchOptions struct {
+	clientOptions
+	class   string
+	seconds int
+	metrics string
+}
+
+func (o *benchOptions) flags(c *cobra.Command) {
+	o.clientOptions.flags(c, true)
+	c.Flags().StringVar(&o.class, "class", "ledger-close", "class whose keys are taken")
+	c.Flags().IntVar(&o.seconds, "seconds", 5, fmt.Sprintf("seconds measured per row, after one second of warm-up; 1 to %d", bench.SecondsMax))
+	c.Flags().StringVar(&o.metrics, "metrics", "", "addresses of the nodes' metrics, separated by commas (default $STANCHION_METRICS)")
+}
+
+// config says what to measure with.
+func (o *benchOptions) config(p *benchProgress) (bench.Config, error) {
+	c, err := o.client()
+	if err != nil {
+		return bench.Config{}, err
+	}
+	metrics := o.metrics
+	if metrics == "" {
+		metrics = os.Getenv(envMetrics)
+	}
+	config := bench.Config{Endpoints: c.endpoints, APIKey: c.key, TLS: c.tls, Class: o.class, Seconds: o.seconds, Progress: p}
+	for address := range strings.SplitSeq(metrics, ",") {
+		if address = strings.TrimSpace(address); address != "" {
+			config.Metrics = append(config.Metrics, address)
+		}
+	}
+	return config, nil
+}
+
+// benchReport is what a measurement found.
+type benchReport interface {
+	Table(w io.Writer) error
+}
+
+// runBench measures and prints what was found. own are the measurement's own options.
+func runBench[R benchReport, O any](c *cobra.Command, o *benchOptions, measure func(context.Context, bench.Config, O) (R, error), own O) error {
+	p := newBenchProgress(os.Stderr)
+	config, err := o.config(p)
+	if err != nil {
+		return err
+	}
+	found, err := measure(c.Context(), config, own)
+	p.end()
+	if err != nil {
+		return benchError(c.Context(), err)
+	}
+	if o.json() {
+		return printJSON(c.OutOrStdout(), found)
+	}
+	return found.Table(c.OutOrStdout())
+}
+
+// errBenchInterrupted is what is left to say after SIGINT or SIGTERM.
+var errBenchInterrupted = interrupted("interrupted; all that was held was given back")
+
+// interrupted is an error of a command that was told to end. It is a context.Canceled.
+type interrupted string
+
+func (e interrupted) Error() string { return string(e) }
+
+// Is reports whether target is context.Canceled.
+func (e interrupted) Is(target error) bool { return target == context.Canceled }
+
+// benchError says whose fault it was, and what to do.
+func benchError(ctx context.Context, err error) error {
+	f, known := errors.AsType[*bench.Failure](err)
+	switch {
+	case errors.Is(err, bench.ErrRange):
+		return fmt.Errorf("%w: %w", errUsage, err)
+	case ctx.Err() != nil && !errors.Is(err, bench.ErrNotGivenBack):
+		return errBenchInterrupted
+	case errors.Is(err, bench.ErrRestarted):
+		return withRemedy(err, "measure again, when all nodes stay up")
+	case known:
+		return withRemedy(err, f.Remedy)
+	}
+	return err
+}
+
+func newBenchPairs() *cobra.Command {
+	var o benchOptions
+	var own bench.PairsOptions
+	c := &cobra.Command{
+		Use:   "pairs",
+		Short: "Acquire and release pairs: each client has a key of its own",
+		Long:  "Measure acquire and release pairs: each client takes and gives back a key of its own, as fast as it is answered.",
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.clients < 1 || o.clients > benchClientsMax || o.seconds < 1 || o.seconds > benchSecondsMax {
-				return fmt.Errorf("%w: --clients is 1 to %d, --seconds 1 to %d", errUsage, benchClientsMax, benchSecondsMax)
-			}
-			r, err := o.run(c.Context())
-			if err != nil {
-				return err
-			}
-			return json.NewEncoder(c.OutOrStdout()).Encode(r)
+			return runBench(c, &o, bench.Pairs, own)
 		},
 	}
-	bench.Flags().StringVar(&o.class, "class", "ledger-close", "class whose keys are taken")
-	bench.Flags().IntVar(&o.clients, "clients", 64, "clients at a time")
-	bench.Flags().IntVar(&o.seconds, "seconds", 5, "seconds measured, after one second of warm-up")
-	return bench
+	o.flags(c)
+	c.Flags().IntSliceVar(&own.Clients, "clients", []int{1, 64, 256}, fmt.Sprintf("clients at a time, a row for each number; 1 to %d", bench.ClientsMax))
+	return c
 }
 
-// benchResult is what was measured. Latencies are of acquires, in milliseconds.
-type benchResult struct {
-	Clients        int     `json:"clients"`
-	Seconds        float64 `json:"seconds"`
-	Pairs          int     `json:"pairs"`
-	PairsPerSecond float64 `json:"pairs_per_second"`
-	P50            float64 `json:"acquire_p50_ms"`
-	P99            float64 `json:"acquire_p99_ms"`
-	Max            float64 `json:"acquire_max_ms"`
+func newBenchHandoff() *cobra.Command {
+	var o benchOptions
+	var own bench.HandoffOptions
+	c := &cobra.Command{
+		Use:   "handoff",
+		Short: "Hand-offs: all clients wait in line for one key",
+		Long: `Measure hand-offs: all clients want one key. Each gives it back as soon as it has it, and stands in line again. The time runs from
+before the release is sent to when the next client has read its grant. Tokens must grow, and never may two hold the key.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runBench(c, &o, bench.Handoff, own)
+		},
+	}
+	o.flags(c)
+	c.Flags().IntVar(&own.Clients, "clients", 32, fmt.Sprintf("clients in line; 2 to %d", bench.HandoffClientsMax))
+	return c
 }
 
-func (o benchOptions) run(ctx context.Context) (benchResult, error) {
-	endpoints, key := os.Getenv("STANCHION_ENDPOINTS"), os.Getenv("STANCHION_API_KEY")
-	if endpoints == "" || key == "" {
-		return benchResult{}, errors.New("STANCHION_ENDPOINTS and STANCHION_API_KEY must name the cluster and an API key")
-	}
-	first, _, _ := strings.Cut(endpoints, ",")
-	client := &http.Client{Timeout: benchCallTime, Transport: &http.Transport{MaxIdleConns: benchClientsMax,
-		MaxIdleConnsPerHost: benchClientsMax, DisableCompression: true}}
-	b := &benchRun{options: o, http: client, key: "Bearer " + key, base: first}
-	if err := b.findLeader(ctx); err != nil {
-		return benchResult{}, err
-	}
-	return b.measure(ctx)
+// holdFlags adds the flags of measurements that hold leases.
+func holdFlags(c *cobra.Command, o *bench.HoldOptions, perSession int) {
+	c.Flags().IntVar(&o.LeasesPerSession, "leases-per-session", perSession,
+		fmt.Sprintf("leases that one heartbeat keeps; 1 to %d", bench.LeasesPerSessionMax))
+	c.Flags().DurationVar(&o.Every, "every", 0, fmt.Sprintf("time between a session's heartbeats, %v to %v (default 5s, or less where the platform asks for it)",
+		bench.EveryMin, bench.EveryMax))
 }
 
-type benchRun struct {
-	options benchOptions
-	http    *http.Client
-	key     string
-	base    string
-	counts  atomic.Bool // the warm-up is over
+func newBenchHeartbeats() *cobra.Command {
+	var o benchOptions
+	var own bench.HeartbeatsOptions
+	c := &cobra.Command{
+		Use:   "heartbeats",
+		Short: "Heartbeats of leases that are held",
+		Long: `Measure heartbeats: leases are held, and each session sends one heartbeat for all of its leases each period. Latencies count from when
+the heartbeat was due, whether or not it could be sent then.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runBench(c, &o, bench.Heartbeats, own)
+		},
+	}
+	o.flags(c)
+	c.Flags().IntVar(&own.Leases, "leases", 1000, fmt.Sprintf("leases held; 1 to %d", bench.LeasesMax))
+	holdFlags(c, &own.HoldOptions, 10)
+	return c
 }
 
-// findLeader goes to the node that the first answer names.
-func (b *benchRun) findLeader(ctx context.Context) error {
-	header, err := b.call(ctx, http.MethodGet, "/v1/locks?limit=1", "", http.StatusOK)
-	if err != nil {
-		return fmt.Errorf("find the leader: %w", err)
+func newBenchHeld() *cobra.Command {
+	var o benchOptions
+	var own bench.HeldOptions
+	c := &cobra.Command{
+		Use:   "held",
+		Short: "Pairs and memory while more and more leases are held",
+		Long: `Measure acquire and release pairs, and the servers' memory, while more and more leases are held and kept with heartbeats. The
+tenant's quotas must have room for the leases, their keys and their sessions.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runBench(c, &o, bench.Held, own)
+		},
 	}
-	if _, url, ok := strings.Cut(header.Get("Stanchion-Leader"), " "); ok {
-		b.base = url
-	}
-	return nil
+	o.flags(c)
+	c.Flags().IntSliceVar(&own.Leases, "leases", []int{1000, 10_000}, fmt.Sprintf("leases held, growing, a row for each number; 1 to %d", bench.LeasesMax))
+	c.Flags().IntVar(&own.Clients, "clients", 16, fmt.Sprintf("clients that take and release pairs meanwhile; 1 to %d", bench.ClientsMax))
+	holdFlags(c, &own.HoldOptions, 100)
+	return c
 }
 
-func (b *benchRun) measure(ctx context.Context) (benchResult, error) {
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	latencies := make([][]time.Duration, b.options.clients)
-	var g errgroup.Group
-	for i := range b.options.clients {
-		g.Go(func() error {
-			var err error
-			latencies[i], err = b.client(running, ctx, i)
-			return err
-		})
+func newBenchFairness() *cobra.Command {
+	var o benchOptions
+	var own bench.FairnessOptions
+	var keyFile string
+	c := &cobra.Command{
+		Use:   "fairness",
+		Short: "What a flooding tenant costs another",
+		Long: `Measure what a tenant that floods costs another, which takes and releases at a steady rate: first alone, then flooded. The API key of
+the tenant that floods is in --flood-key-file or STANCHION_FLOOD_API_KEY. Latencies count from when a pair was due, whether
+or not it could be sent then.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if own.FloodAPIKey, err = floodKey(keyFile); err != nil {
+				return err
+			}
+			return runBench(c, &o, bench.Fairness, own)
+		},
 	}
-	if !pause(ctx, b.options.warmUp) {
-		return benchResult{}, errors.Join(ctx.Err(), g.Wait())
-	}
-	b.counts.Store(true)
-	began := time.Now()
-	pause(ctx, time.Duration(b.options.seconds)*time.Second)
-	took := time.Since(began)
-	b.counts.Store(false)
-	stop()
-	if err := g.Wait(); err != nil {
-		return benchResult{}, err
-	}
-	return b.result(slices.Concat(latencies...), took), nil
+	o.flags(c)
+	c.Flags().IntVar(&own.Rate, "rate", 50, fmt.Sprintf("pairs per second of the steady tenant, within its quota; 1 to %d", bench.RateMax))
+	c.Flags().IntVar(&own.Clients, "clients", 8, fmt.Sprintf("clients of the steady tenant; 1 to %d", bench.SteadyClientsMax))
+	c.Flags().IntVar(&own.FloodClients, "flood-clients", 64, fmt.Sprintf("clients of the tenant that floods; 1 to %d", bench.FloodClientsMax))
+	c.Flags().StringVar(&own.FloodClass, "flood-class", "", "class whose keys the flood takes (default: as --class)")
+	c.Flags().StringVar(&keyFile, "flood-key-file", "", "file that holds the API key of the tenant that floods (default: the key in $STANCHION_FLOOD_API_KEY)")
+	return c
 }
 
-func (b *benchRun) result(all []time.Duration, took time.Duration) benchResult {
-	slices.Sort(all)
-	r := benchResult{Clients: b.options.clients, Seconds: took.Seconds(), Pairs: len(all), PairsPerSecond: float64(len(all)) / took.Seconds()}
-	if len(all) > 0 {
-		at := func(share float64) float64 {
-			return all[int(share*float64(len(all)-1))].Seconds() * 1000
+func floodKey(file string) (string, error) {
+	key := os.Getenv(envFloodAPIKey)
+	if file != "" {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("API key of the tenant that floods: %w", err)
 		}
-		r.P50, r.P99, r.Max = at(0.5), at(0.99), at(1)
+		key = strings.TrimSpace(string(raw))
 	}
-	return r
-}
-
-// client takes and releases until running ends, and gives the latencies of its acquires. Calls use ctx, so that the last
-// pair is finished.
-func (b *benchRun) client(running, ctx context.Context, i int) ([]time.Duration, error) {
-	var session [16]byte
-	rand.Read(session[:])
-	path := "/v1/leases/" + hex.EncodeToString(session[:]) + "."
-	body := fmt.Sprintf(`{"class":%q,"key":"bench-%d","wait":"0s"}`, b.options.class, i)
-	var latencies []time.Duration
-	for n := 1; running.Err() == nil; n++ {
-		id := path + strconv.Itoa(n)
-		sent := time.Now()
-		if _, err := b.call(ctx, http.MethodPut, id, body, http.StatusOK); err != nil {
-			return nil, err
-		}
-		if took := time.Since(sent); b.counts.Load() {
-			latencies = append(latencies, took)
-		}
-		if _, err := b.call(ctx, http.MethodDelete, id, "", http.StatusOK); err != nil {
-			return nil, err
-		}
+	if key == "" {
+		return "", withRemedy(fmt.Errorf("%w: no API key of a tenant that floods", errUsage),
+			"make a second tenant with 'stanchion tenant create' and 'stanchion api-key create --tenant', and give its API key with --flood-key-file or "+envFloodAPIKey)
 	}
-	_, err := b.call(ctx, http.MethodDelete, "/v1/sessions/"+hex.EncodeToString(session[:]), "", http.StatusOK)
-	return latencies, err
-}
-
-func (b *benchRun) call(ctx context.Context, method, path, body string, want int) (http.Header, error) {
-	r, err := http.NewRequestWithContext(ctx, method, b.base+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", b.key)
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	res, err := b.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	const answerBytesMax = 1 << 20
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax))
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != want {
-		var p wire.Problem
-		if json.Unmarshal(answer, &p) == nil && p.Code != "" {
-			return nil, fmt.Errorf("%s %s: %s: %s", method, path, p.Code, p.Detail)
-		}
-		return nil, fmt.Errorf("%s %s: answer %d", method, path, res.StatusCode)
-	}
-	return res.Header, nil
+	return key, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -22,7 +21,7 @@ func newClassLint() *cobra.Command {
 	lint := &cobra.Command{
 		Use:   "lint FILES…",
 		Short: "Check class files offline",
-		Long: `Check class files offline: every rule, with file, line, column and how to mend it.
+		Long: `Check class files offline: every rule, with file, line, column and how to mend it. With --output annotations a CI system shows them at their lines.
 Exits 0 when no file is refused (warnings may be printed), 1 on errors, 2 on a wrong command line.
 A file named - is read from standard input.`,
 		Args: cobra.MinimumNArgs(1),
@@ -30,7 +29,7 @@ A file named - is read from standard input.`,
 			return lintClasses(c.OutOrStdout(), c.InOrStdin(), files, output)
 		},
 	}
-	lint.Flags().StringVar(&output, "output", "text", "text, json or annotations (for a CI job)")
+	outputFlag(lint, &output, "annotations")
 	return lint
 }
 
@@ -57,14 +56,12 @@ func lintClasses(out io.Writer, in io.Reader, files []string, output string) err
 func printFindings(out io.Writer, findings review.Findings, output string) error {
 	var err error
 	switch output {
-	case "text":
-		_, err = io.WriteString(out, findings.Text())
 	case "json":
 		_, err = out.Write(findings.JSON())
 	case "annotations":
 		_, err = io.WriteString(out, findings.Annotations())
 	default:
-		err = fmt.Errorf("%w: --output %s is none of text, json, annotations", errUsage, output)
+		_, err = io.WriteString(out, findings.Text())
 	}
 	return err
 }

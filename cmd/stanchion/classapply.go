@@ -54,8 +54,8 @@ withdrawn, 2 on a wrong command line. With --dry-run nothing is changed, and it 
 		},
 	}
 	a.options.flags(apply, false)
+	outputFlag(apply, &a.output, "annotations")
 	f := apply.Flags()
-	f.StringVar(&a.output, "output", "table", "table, json or annotations (for a CI job)")
 	f.BoolVar(&a.dryRun, "dry-run", false, "say what would become of the files, and change nothing")
 	f.DurationVar(&a.wait, "wait", 0, "wait so long for everything to be signed and in force")
 	f.StringVar(&a.source.Repo, "source-repo", "", "for the reviewer: the repository that the files come from")
@@ -91,7 +91,7 @@ func (a *classApply) run(ctx context.Context, files []string) error {
 		return err
 	}
 	if refused := findingsOf(inputs); refused.Err() != nil {
-		return errors.Join(a.printRefused(refused), exitError(exitFailed))
+		return errors.Join(printFindings(a.out, refused, a.output), exitError(exitFailed))
 	}
 	if a.api, err = a.options.client(); err != nil {
 		return err
@@ -114,9 +114,6 @@ func (a *classApply) run(ctx context.Context, files []string) error {
 }
 
 func (a *classApply) check() error {
-	if a.output != "table" && a.output != "json" && a.output != "annotations" {
-		return fmt.Errorf("%w: --output %s is none of table, json, annotations", errUsage, a.output)
-	}
 	if field, why := a.source.Problem(); field != "" {
 		return fmt.Errorf("%w: --source-%s %s", errUsage, field, why)
 	}
@@ -152,14 +149,6 @@ func findingsOf(inputs []classInput) review.Findings {
 	}
 	all.Sort()
 	return all
-}
-
-func (a *classApply) printRefused(found review.Findings) error {
-	output := a.output
-	if output == "table" {
-		output = "text"
-	}
-	return printFindings(a.out, found, output)
 }
 
 func (a *classApply) declare(ctx context.Context, in classInput) (applied, error) {
@@ -260,7 +249,7 @@ func (a *classApply) printFindings(one applied) error {
 		findings = append(findings, review.Finding{File: f.File, Line: f.Line, Column: f.Column, Rule: review.RuleID(f.Rule),
 			Severity: review.Severity(f.Severity), Message: f.Message, Remedy: f.Remedy})
 	}
-	return a.printRefused(findings)
+	return printFindings(a.out, findings, a.output)
 }
 
 // String says in one line what became of a file.

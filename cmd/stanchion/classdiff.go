@@ -54,7 +54,7 @@ func diffClasses(ctx context.Context, o clientOptions, out io.Writer, in io.Read
 		return err
 	}
 	if found := findingsOf(inputs); found.Err() != nil {
-		return errors.Join(printFindings(out, found, "text"), exitError(exitFailed))
+		return errors.Join(printFindings(out, found, o.output), exitError(exitFailed))
 	}
 	all := []difference{}
 	for _, input := range inputs {

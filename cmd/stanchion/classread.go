@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,28 +43,19 @@ func newClassList() *cobra.Command {
 // allClasses reads page after page: a tenant has a bounded number of classes.
 func allClasses(ctx context.Context, api *apiClient) ([]wire.Class, error) {
 	all := []wire.Class{}
-	q := url.Values{"limit": {"1000"}}
-	for {
-		var page wire.ClassList
-		if _, err := api.call(ctx, apiRequest{method: http.MethodGet, path: "/v1/classes", query: q}, &page); err != nil {
-			return nil, err
-		}
+	err := readPages(ctx, api, "/v1/classes", url.Values{"limit": {strconv.Itoa(listPageMax)}}, func(page wire.ClassList) (string, error) {
 		all = append(all, page.Classes...)
-		if page.NextCursor == "" {
-			return all, nil
-		}
-		q.Set("cursor", page.NextCursor)
-	}
+		return page.NextCursor, nil
+	})
+	return all, err
 }
 
 func printClasses(out io.Writer, classes []wire.Class) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CLASS\tSTATE\tPURPOSE\tOWNER\tIN FORCE\tIN REVIEW")
+	t := newTable(out, "CLASS", "STATE", "PURPOSE", "OWNER", "IN FORCE", "IN REVIEW")
 	for _, c := range classes {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Class, c.State, orDash(c.Purpose), orDash(visible(c.Owner)),
-			versionOrDash(c.InForceVersion), orDash(versions(c.InReview)))
+		t.row(c.Class, c.State, orDash(c.Purpose), orDash(c.Owner), versionOrDash(c.InForceVersion), orDash(versions(c.InReview)))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 func newClassShow() *cobra.Command {
@@ -160,14 +150,6 @@ func declarer(v wire.ClassVersion) string {
 		return fmt.Sprintf("API key %s (%s)", v.APIKey, v.DeclaredBy)
 	}
 	return v.DeclaredBy
-}
-
-func printRows(out io.Writer, rows [][2]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\n", r[0], visible(r[1]))
-	}
-	return w.Flush()
 }
 
 func orDash(text string) string {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
@@ -27,21 +25,17 @@ func newClusterStatus() *cobra.Command {
 				return fmt.Errorf("ask the node at %s: %w", socket, err)
 			}
 			if output == "json" {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(s)
+				return printJSON(c.OutOrStdout(), s)
 			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "GROUP\tSTATE\tLEADER\tTERM\tEPOCH\tINDEX\tCOMMITTED\tROLLING HASH")
+			t := newTable(c.OutOrStdout(), "GROUP", "STATE", "LEADER", "TERM", "EPOCH", "INDEX", "COMMITTED", "ROLLING HASH")
 			for _, g := range s.Groups {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.16s\n", g.Group, g.State, g.Leader, g.Term, g.Epoch, g.Index,
-					g.CommitIndex, g.RollingHash)
+				t.row(g.Group, g.State, g.Leader, g.Term, g.Epoch, g.Index, g.CommitIndex, fmt.Sprintf("%.16s", g.RollingHash))
 			}
-			return w.Flush()
+			return t.end()
 		},
 	}
 	status.Flags().StringVar(&socket, "socket", "", "the node's operator socket, admin.sock in its data folder (required)")
-	status.Flags().StringVar(&output, "output", "table", "table or json")
+	outputFlag(status, &output)
 	status.Flags().BoolVar(&hashes, "hashes", false, "with the digest of each whole state, which takes time proportional to it")
 	_ = status.MarkFlagRequired("socket")
 	return status

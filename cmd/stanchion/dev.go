@@ -29,12 +29,14 @@ type devOptions struct {
 	classes      string
 	processes    bool
 	profile      string
+	flood        bool // a second tenant, for measuring what one costs the other
 	restartAfter time.Duration
 }
 
 const (
 	devNodes      = 3
 	devTenant     = "acme"
+	devFlood      = "flood"
 	devPortMax    = 65_535 - devNodes
 	devStartTime  = time.Minute
 	devCertLife   = 365 * 24 * time.Hour
@@ -58,6 +60,7 @@ DIR/dev.json gets every address, API key and class once the cluster is ready; DI
 	f.StringVar(&o.classes, "classes", "", "put the class files in this folder in force, instead of the samples, without a review")
 	f.BoolVar(&o.processes, "processes", false, "run each node in a process of its own, so that one can be killed")
 	f.StringVar(&o.profile, "profile", "dev", "dev (quick elections), production or test")
+	f.BoolVar(&o.flood, "flood-tenant", false, "make a second tenant, flood, with the same classes, for 'stanchion bench fairness'")
 	f.DurationVar(&o.restartAfter, "restart-after", 5*time.Second, "with --processes: start a node that ended again after so long; 0: never")
 	return dev
 }
@@ -69,6 +72,7 @@ type devCluster struct {
 	cluster raftnode.ClusterID
 	fresh   bool // the data folder holds no cluster yet
 	members []platform.Peer
+	private [devNodes]string // host:port of each node's metrics
 	profile raftnode.Profile
 	ca      *raftnode.DevCA
 	out     io.Writer
@@ -128,14 +132,15 @@ func (d *devCluster) prepare() error {
 	if d.ca, err = raftnode.NewDevCA(time.Now(), devCertLife); err != nil {
 		return err
 	}
+	free, err := freeAddresses(2 * devNodes)
+	if err != nil {
+		return err
+	}
 	for i := range devNodes {
-		addr, err := freeAddress()
-		if err != nil {
-			return err
-		}
-		d.members = append(d.members, platform.Peer{ID: raftnode.NodeID(fmt.Sprintf("n%d", i+1)), Addr: addr,
+		d.members = append(d.members, platform.Peer{ID: raftnode.NodeID(fmt.Sprintf("n%d", i+1)), Addr: free[i],
 			URL: fmt.Sprintf("http://localhost:%d", d.options.port+i)})
 	}
+	copy(d.private[:], free[devNodes:])
 	return nil
 }
 
@@ -229,7 +234,7 @@ func (d *devCluster) inProcess(i int, logTo io.Writer) (node, error) {
 	log := slog.New(slog.NewJSONHandler(logTo, nil)).With("node", string(self.ID))
 	dir := d.nodeDir(i)
 	return node{
-		listen: d.listen(i), admin: filepath.Join(dir, adminSocket), dev: true, log: log,
+		listen: d.listen(i), private: d.private[i], admin: filepath.Join(dir, adminSocket), dev: true, log: log,
 		access: filepath.Join(dir, accessLogFile),
 		platform: platform.Config{Node: self.ID, Cluster: d.cluster, Data: dir, Listen: self.Addr, Peers: d.members,
 			Partitions: devPartitions, Credentials: credentials, Profile: d.profile, Bootstrap: d.fresh, Logger: log,

@@ -70,9 +70,9 @@ func ownerGroups(classes []classSource) []tenants.Group {
 	return slices.Compact(groups)
 }
 
-// putInForce declares a class file and signs it as its owner, unless it is in force as it is.
-func putInForce(ctx context.Context, nodes adminClients, c classSource) error {
-	state, err := nodes.class(ctx, devTenant, string(c.file.Class))
+// putInForce declares a tenant's class file and signs it as its owner, unless it is in force as it is.
+func putInForce(ctx context.Context, nodes adminClients, tenant string, c classSource) error {
+	state, err := nodes.class(ctx, tenant, string(c.file.Class))
 	if err != nil {
 		return err
 	}
@@ -80,15 +80,15 @@ func putInForce(ctx context.Context, nodes adminClients, c classSource) error {
 		return nil
 	}
 	if state.Reviewed != c.file.Digest() {
-		if err := declare(ctx, nodes, c, state.Base); err != nil {
+		if err := declare(ctx, nodes, tenant, c, state.Base); err != nil {
 			return err
 		}
-		if state, err = nodes.reviewed(ctx, c.file); err != nil {
+		if state, err = nodes.reviewed(ctx, tenant, c.file); err != nil {
 			return err
 		}
 	}
 	now := time.Now().UnixMilli()
-	_, err = nodes.control(ctx, control.Entry{Review: review.Sign{Tenant: devTenant, Class: c.file.Class, Version: state.InReview,
+	_, err = nodes.control(ctx, control.Entry{Review: review.Sign{Tenant: review.TenantID(tenant), Class: c.file.Class, Version: state.InReview,
 		Digest: state.Reviewed, Signer: devOwner, SignerGroups: []review.Group{c.file.Owner}, Ticked: state.Warnings,
 		ClaimsVersion: review.ClaimsTableVersion, AuthTimeMS: now, AtMS: now}})
 	if err != nil {
@@ -97,8 +97,8 @@ func putInForce(ctx context.Context, nodes adminClients, c classSource) error {
 	return nil
 }
 
-func declare(ctx context.Context, nodes adminClients, c classSource, base review.Digest) error {
-	d, findings := review.NewDeclare(review.Declaration{Tenant: devTenant, Name: c.name, File: c.data, Base: base,
+func declare(ctx context.Context, nodes adminClients, tenant string, c classSource, base review.Digest) error {
+	d, findings := review.NewDeclare(review.Declaration{Tenant: review.TenantID(tenant), Name: c.name, File: c.data, Base: base,
 		Author: review.Actor{ID: devAuthor.Subject, Persons: []review.Person{devAuthor}}, At: time.Now()}, review.Options{FailOpenDisabled: true})
 	if err := findings.Err(); err != nil {
 		return err
@@ -110,9 +110,9 @@ func declare(ctx context.Context, nodes adminClients, c classSource, base review
 }
 
 // reviewed waits until some node shows the file's version in review.
-func (all adminClients) reviewed(ctx context.Context, f review.ClassFile) (classReply, error) {
+func (all adminClients) reviewed(ctx context.Context, tenant string, f review.ClassFile) (classReply, error) {
 	for {
-		if c, err := all.class(ctx, devTenant, string(f.Class)); err == nil && c.Reviewed == f.Digest() {
+		if c, err := all.class(ctx, tenant, string(f.Class)); err == nil && c.Reviewed == f.Digest() {
 			return c, nil
 		}
 		if !pause(ctx, again) {

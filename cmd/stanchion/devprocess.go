@@ -61,7 +61,7 @@ func (d *devCluster) writeConfig(i int) error {
 		return err
 	}
 	c := nodeConfig{Node: string(self.ID), Cluster: string(d.cluster), Data: ".", Partitions: devPartitions,
-		Listen: d.listen(i), Profile: d.options.profile,
+		Listen: d.listen(i), Private: d.private[i], Profile: d.options.profile,
 		TLS: tlsConfig{CA: "tls/ca.pem", Cert: fmt.Sprintf("tls/%s.pem", self.ID), Key: fmt.Sprintf("tls/%s-key.pem", self.ID)}}
 	for _, m := range d.members {
 		c.Nodes = append(c.Nodes, memberFile{ID: string(m.ID), Peer: m.Addr, URL: m.URL})
@@ -138,12 +138,16 @@ func (d *devCluster) runProcess(ctx context.Context, i int, bootstrap bool) erro
 	return err
 }
 
-// freeAddress is a loopback address that was free a moment ago.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+// freeAddresses are different loopback addresses that were free a moment ago.
+func freeAddresses(n int) ([]string, error) {
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // once all are chosen, so that none is chosen twice
+		all = append(all, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return all, nil
 }

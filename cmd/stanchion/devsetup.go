@@ -22,6 +22,7 @@ type devFile struct {
 	APIKey         string         `json:"api_key"`
 	AdminKey       string         `json:"admin_key"`
 	OperatorAPIKey string         `json:"operator_api_key"`
+	FloodAPIKey    string         `json:"flood_api_key,omitempty"` // of the second tenant, if there is one
 	Classes        []devFileClass `json:"classes"`
 	Data           string         `json:"data"`
 }
@@ -29,6 +30,7 @@ type devFile struct {
 type devFileNode struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
+	Metrics  string   `json:"metrics"`   // address of its metrics, on loopback
 	PID      int      `json:"pid"`       // 0: not running
 	LeaderOf []string `json:"leader_of"` // groups
 }
@@ -76,15 +78,12 @@ func (d *devCluster) seed(ctx context.Context) (devFile, error) {
 	if err := awaitCluster(ctx, nodes); err != nil {
 		return devFile{}, err
 	}
-	if err := putTenant(ctx, nodes, ownerGroups(d.classes)); err != nil {
+	if err := d.putTenant(ctx, nodes, devTenant); err != nil {
 		return devFile{}, err
 	}
 	file := d.remembered()
 	file.Tenant, file.Data, file.Classes = devTenant, d.dir, nil
 	for _, c := range d.classes {
-		if err := putInForce(ctx, nodes, c); err != nil {
-			return devFile{}, err
-		}
 		file.Classes = append(file.Classes, devFileClass{Class: string(c.file.Class), Purpose: string(c.file.Purpose),
 			Enforcement: string(c.file.Enforcement), QuorumLoss: string(c.file.QuorumLoss)})
 	}
@@ -93,7 +92,8 @@ func (d *devCluster) seed(ctx context.Context) (devFile, error) {
 		keepKey(ctx, nodes, devTenant, &file.AdminKey, "sample administrator", "locks:*", "classes:declare:*", "audit:read",
 			"guard:report", "tenant:admin"),
 		d.awaitFirstOperator(ctx, nodes),
-		keepKey(ctx, nodes, tenants.Platform, &file.OperatorAPIKey, "sample operator", "platform:operator"))
+		keepKey(ctx, nodes, tenants.Platform, &file.OperatorAPIKey, "sample operator", "platform:operator"),
+		d.putFlood(ctx, nodes, &file))
 	if err != nil {
 		return devFile{}, err
 	}
@@ -139,13 +139,28 @@ func devQuotas() tenants.Quotas {
 	return q
 }
 
-func putTenant(ctx context.Context, nodes adminClients, groups []tenants.Group) error {
-	_, err := nodes.control(ctx, control.Entry{Tenants: tenants.PutTenant{Tenant: devTenant, OwnerGroups: groups,
+// putTenant makes a tenant and puts its classes in force. All are on one partition, so that one can be in another's way.
+func (d *devCluster) putTenant(ctx context.Context, nodes adminClients, tenant string) error {
+	_, err := nodes.control(ctx, control.Entry{Tenants: tenants.PutTenant{Tenant: tenants.TenantID(tenant), OwnerGroups: ownerGroups(d.classes),
 		Quotas: devQuotas(), Partition: 1, By: tenants.ByPlatform(), AtMS: time.Now().UnixMilli()}})
 	if err != nil {
-		return fmt.Errorf("make tenant %s: %w", devTenant, err)
+		return fmt.Errorf("make tenant %s: %w", tenant, err)
+	}
+	for _, c := range d.classes {
+		if err := putInForce(ctx, nodes, tenant, c); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// putFlood makes the second tenant, if there is to be one. One that was made before stays, and is not spoken of.
+func (d *devCluster) putFlood(ctx context.Context, nodes adminClients, f *devFile) error {
+	if !d.options.flood {
+		f.FloodAPIKey = ""
+		return nil
+	}
+	return errors.Join(d.putTenant(ctx, nodes, devFlood), keepKey(ctx, nodes, devFlood, &f.FloodAPIKey, "sample flood", "locks:*"))
 }
 
 // remembered is what an earlier run in this folder wrote.
@@ -205,9 +220,9 @@ func (d *devCluster) awaitReady(ctx context.Context, nodes adminClients, f devFi
 func (d *devCluster) isReady(ctx context.Context, nodes adminClients, f devFile) bool {
 	works := true
 	for _, a := range nodes { // every one of them: a node begins to settle when it is first asked
-		for _, key := range []string{f.APIKey, f.AdminKey, f.OperatorAPIKey} {
+		for _, key := range []string{f.APIKey, f.AdminKey, f.OperatorAPIKey, f.FloodAPIKey} {
 			r, err := a.apiKey(ctx, key)
-			works = works && err == nil && r.Works
+			works = works && (key == "" || err == nil && r.Works)
 		}
 	}
 	if !works {
@@ -215,12 +230,21 @@ func (d *devCluster) isReady(ctx context.Context, nodes adminClients, f devFile)
 	}
 	for _, a := range nodes {
 		for _, c := range f.Classes {
-			if s, err := a.class(ctx, devTenant, c.Class); err != nil || s.InForce == 0 || s.InForce != s.Signed {
-				return false
+			for _, tenant := range d.tenants() {
+				if s, err := a.class(ctx, tenant, c.Class); err != nil || s.InForce == 0 || s.InForce != s.Signed {
+					return false
+				}
 			}
 		}
 	}
 	return len(d.leaders(ctx, nodes)) == len(devGroups)
+}
+
+func (d *devCluster) tenants() []string {
+	if d.options.flood {
+		return []string{devTenant, devFlood}
+	}
+	return []string{devTenant}
 }
 
 // leaders says which node leads each group and answers. A node that hangs leads nothing.
@@ -247,7 +271,8 @@ func (d *devCluster) write(ctx context.Context, f *devFile) error {
 	leads := d.leaders(ctx, d.admins())
 	now := make([]devFileNode, 0, devNodes)
 	for i, m := range d.members {
-		n := devFileNode{ID: string(m.ID), URL: m.URL, PID: d.pids.get(i), LeaderOf: []string{}}
+		n := devFileNode{ID: string(m.ID), URL: m.URL, Metrics: "http://" + d.private[i] + "/metrics", PID: d.pids.get(i),
+			LeaderOf: []string{}}
 		for _, group := range devGroups {
 			if leads[group] == n.ID {
 				n.LeaderOf = append(n.LeaderOf, group)
@@ -276,11 +301,16 @@ func replaceFile(path string, data []byte) error {
 }
 
 func (f devFile) env() []byte {
-	var urls []string
+	var urls, metrics []string
 	for _, n := range f.Nodes {
-		urls = append(urls, n.URL)
+		urls, metrics = append(urls, n.URL), append(metrics, n.Metrics)
 	}
-	return fmt.Appendf(nil, "export STANCHION_ENDPOINTS=%s\nexport STANCHION_API_KEY=%s\n", strings.Join(urls, ","), f.APIKey)
+	env := fmt.Appendf(nil, "export STANCHION_ENDPOINTS=%s\nexport STANCHION_API_KEY=%s\nexport %s=%s\n",
+		strings.Join(urls, ","), f.APIKey, envMetrics, strings.Join(metrics, ","))
+	if f.FloodAPIKey != "" {
+		env = fmt.Appendf(env, "export %s=%s\n", envFloodAPIKey, f.FloodAPIKey)
+	}
+	return env
 }
 
 // greet says what there is and what to do with it.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,7 +46,7 @@ func servePrivate(ctx context.Context, address string, node prometheus.Collector
 		return fmt.Errorf("bind the private port: %w", err)
 	}
 	registry := prometheus.NewRegistry() // the node's own: a development cluster has three nodes in a process
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), node)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), processID(), node)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -53,4 +54,10 @@ func servePrivate(ctx context.Context, address string, node prometheus.Collector
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return serveHTTP(ctx, l, mux)
+}
+
+// processID tells apart, together with the start time, whose CPU and memory these are: nodes of one process show the same.
+func processID() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stanchion_process_pid", Help: "Id of the node's process on its machine."},
+		func() float64 { return float64(os.Getpid()) })
 }

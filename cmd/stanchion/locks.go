@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,16 +11,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stanchion-locks/stanchion/client/wire"
 )
-
-// locksPageMax is the most that the API gives in one page.
-const locksPageMax = 1000
 
 // locksOptions say which locks to list.
 type locksOptions struct {
@@ -77,26 +72,36 @@ func (o locksOptions) validate() (*apiClient, error) {
 // list gathers pages until there are as many locks as wanted, or no more.
 func (o locksOptions) list(ctx context.Context, api *apiClient) (wire.LockList, error) {
 	list := wire.LockList{Locks: []wire.Lock{}}
-	for {
-		wanted := locksPageMax
-		if !o.all {
-			wanted = min(wanted, o.limit-len(list.Locks))
-		}
-		page, err := api.locks(ctx, o.query(wanted, list.NextCursor))
-		if err != nil {
-			return wire.LockList{}, err
-		}
+	query := o.query()
+	err := readPages(ctx, api, locksPath, query, func(page wire.LockList) (string, error) {
 		list.Locks = append(list.Locks, page.Locks...)
 		list.NextCursor, list.CompleteTo = page.NextCursor, page.CompleteTo
-		if list.NextCursor == "" || !o.all && len(list.Locks) >= o.limit {
-			return list, nil
+		if o.all {
+			return page.NextCursor, nil
 		}
+		wanted := o.limit - len(list.Locks)
+		if wanted <= 0 {
+			return "", nil
+		}
+		query.Set("limit", strconv.Itoa(min(wanted, listPageMax)))
+		return page.NextCursor, nil
+	})
+	if err != nil {
+		return wire.LockList{}, err
 	}
+	return list, nil
 }
 
-func (o locksOptions) query(limit int, cursor string) url.Values {
+const locksPath = "/v1/locks"
+
+// query is the first page's.
+func (o locksOptions) query() url.Values {
+	limit := listPageMax
+	if !o.all {
+		limit = min(limit, o.limit)
+	}
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
-	for name, value := range map[string]string{"class": o.class, "key": o.key, "prefix": o.prefix, "cursor": cursor} {
+	for name, value := range map[string]string{"class": o.class, "key": o.key, "prefix": o.prefix} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -107,26 +112,18 @@ func (o locksOptions) query(limit int, cursor string) url.Values {
 // locks reads one page of locks.
 func (c *apiClient) locks(ctx context.Context, query url.Values) (wire.LockList, error) {
 	var page wire.LockList
-	_, err := c.call(ctx, apiRequest{method: http.MethodGet, path: "/v1/locks", query: query}, &page)
+	_, err := c.call(ctx, apiRequest{method: http.MethodGet, path: locksPath, query: query}, &page)
 	return page, err
-}
-
-func printJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // print writes the table, and on notes whether there is more.
 func (o locksOptions) print(out, notes io.Writer, list wire.LockList) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CLASS\tKEY\tHOLDER\tAPI KEY\tSINCE\tHEARTBEAT\tTOKEN\tWAITERS\tSTATE")
+	t := newTable(out, "CLASS", "KEY", "HOLDER", "API KEY", "SINCE", "HEARTBEAT", "TOKEN", "WAITERS", "STATE")
 	now := time.Now()
 	for _, l := range list.Locks {
-		fmt.Fprintln(w, strings.Join(lockRow(l, now), "\t"))
+		t.row(lockRow(l, now)...)
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.end(); err != nil {
 		return err
 	}
 	if list.NextCursor != "" {
@@ -136,9 +133,8 @@ func (o locksOptions) print(out, notes io.Writer, list wire.LockList) error {
 }
 
 // lockRow is a lock's cells.
-func lockRow(l wire.Lock, now time.Time) []string {
-	row := []string{l.Class, wire.Shown(l.Key), "-", "-", "-", "-", strconv.FormatUint(l.HighestToken, 10),
-		strconv.Itoa(l.WaitersTotal), "waited for"}
+func lockRow(l wire.Lock, now time.Time) []any {
+	row := []any{l.Class, quoted(l.Key), "-", "-", "-", "-", l.HighestToken, l.WaitersTotal, "waited for"}
 	if l.Delay != nil {
 		row[8] = "lock delay of " + l.Delay.Length.String()
 	}
@@ -146,13 +142,13 @@ func lockRow(l wire.Lock, now time.Time) []string {
 	if h == nil {
 		return row
 	}
-	row[2], row[3], row[4] = wire.Shown(h.Label), wire.Shown(h.APIKey), h.Since.UTC().Format(time.RFC3339)
+	row[2], row[3], row[4] = quoted(h.Label), quoted(h.APIKey), shownTime(h.Since)
 	if h.LastHeartbeat != nil {
 		row[5] = ago(now.Sub(*h.LastHeartbeat))
 	}
-	row[6], row[8] = strconv.FormatUint(h.Token, 10), "held"
+	row[6], row[8] = h.Token, "held"
 	if h.Ending != "" {
-		row[8] = "ending: " + wire.Shown(h.Ending)
+		row[8] = escaped("ending: " + wire.Shown(h.Ending))
 	}
 	return row
 }
@@ -238,11 +234,11 @@ func (o forceOptions) run(ctx context.Context, class, key string, t terminal) er
 		}
 	}
 	var answer wire.ForceRelease
-	_, err = api.call(ctx, apiRequest{method: http.MethodPost, path: "/v1/locks/force-release",
+	_, err = api.call(ctx, apiRequest{method: http.MethodPost, path: locksPath + "/force-release",
 		body: wire.ForceReleaseRequest{Class: class, Key: key, Token: o.token, Reason: o.reason, Now: o.now}}, &answer)
 	switch {
 	case err != nil:
-		return forceError(err)
+		return err // it does not say that nothing was done: the hold may be over by a first call whose answer was lost
 	case o.client.json():
 		return printJSON(t.out, answer)
 	}
@@ -286,12 +282,3 @@ func (o forceOptions) ask(ctx context.Context, api *apiClient, class, key string
 }
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// forceError adds to a refusal what a person does next. It does not say that nothing was done: the call is repeated when an
-// answer is lost, and the hold may be over by the first.
-func forceError(err error) error {
-	if p, ok := errors.AsType[*wire.Problem](err); ok && (p.Code == wire.CodeNotHeld || p.Code == wire.CodeStaleToken) {
-		return fmt.Errorf("%w %s", err, p.Remedy)
-	}
-	return err
-}

@@ -121,7 +121,7 @@ func pagesOf(t *testing.T, total int, pages *int) clientOptions {
 		*pages++
 		from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-		if err != nil || limit > locksPageMax || r.URL.Path != "/v1/locks" || r.URL.Query().Get("class") != "c" {
+		if err != nil || limit > listPageMax || r.URL.Path != "/v1/locks" || r.URL.Query().Get("class") != "c" {
 			t.Errorf("asked for %s", r.URL)
 		}
 		list := wire.LockList{Locks: []wire.Lock{}}

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,11 +31,15 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot()
+	return execute(ctx, newRoot(), args, os.Stderr)
+}
+
+// execute runs a command line and gives the exit code. What fails is told on errTo, in this one place.
+func execute(ctx context.Context, root *cobra.Command, args []string, errTo io.Writer) int {
 	root.SetArgs(args)
 	began := false
 	watch(root, &began)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	var code exitError
 	switch {
 	case err == nil:
@@ -41,11 +47,28 @@ func run(args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(os.Stderr, "stanchion:", err)
+	_ = explain(err, c, began).print(errTo, wantsJSON(c, args)) // there is nowhere else to say that it cannot be said
 	if !began || errors.Is(err, errUsage) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// wantsJSON reports whether a command's result, and so its failure, is for a program. A command line that makes no sense is
+// looked through for the flag itself.
+func wantsJSON(c *cobra.Command, args []string) bool {
+	if f := c.Flags().Lookup("output"); f != nil && f.Changed {
+		return f.Value.String() == "json" || f.Value.String() == "ndjson"
+	}
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return false
+		case arg == "--output=json", arg == "--output" && i+1 < len(args) && args[i+1] == "json":
+			return c.Flags().Lookup("output") != nil
+		}
+	}
+	return false
 }
 
 // watch sets began as soon as a command begins its work: whatever fails before that is wrong with the command line.
@@ -68,13 +91,16 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stanchion",
 		Short:         "Locks whose promise is written down, signed, kept and proven",
+		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %w; see '%s --help'", errUsage, err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newDev(), newClass(), newCluster(), newBench(), newLocks(), newWhy(), newAudit(),
-		newTenant(), newAPIKey(), newRun())
+		newTenant(), newAPIKey(), newRun(), newRunHelper(), newProfile(), newVersion(), newCompletion())
+	checkSubcommands(root)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}",
+		`{{if and .Runnable (not (index .Annotations "`+groupOfCommands+`"))}}`, 1))
+	completeFlags(root)
 	return root
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,21 +159,12 @@ func (o *clientOptions) tenant(c *cobra.Command, r apiRequest) error {
 	}
 	var t wire.Tenant
 	if _, err := client.call(c.Context(), r, &t); err != nil {
-		return toDo(err)
+		return err
 	}
 	if o.json() {
 		return printJSON(c.OutOrStdout(), t)
 	}
 	return printTenant(c.OutOrStdout(), t)
-}
-
-// toDo adds to a problem what to do about it.
-func toDo(err error) error {
-	p, ok := errors.AsType[*wire.Problem](err)
-	if !ok {
-		return err
-	}
-	return fmt.Errorf("%w %s", err, p.Remedy)
 }
 
 func printTenant(out io.Writer, t wire.Tenant) error {
@@ -184,20 +174,26 @@ func printTenant(out io.Writer, t wire.Tenant) error {
 		}
 		return strconv.Itoa(f(*t.Use))
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "tenant\t%s\nstate\t%s\nowner groups\t%s\npartition\t%d\n", t.Tenant, t.State, visible(strings.Join(t.OwnerGroups, ", ")), t.Partition)
-	fmt.Fprintf(w, "token base\t%d\n", t.TokenBase)
+	rows := [][2]string{{"tenant", t.Tenant}, {"state", string(t.State)}, {"owner groups", strings.Join(t.OwnerGroups, ", ")},
+		{"partition", strconv.Itoa(int(t.Partition))}, {"token base", strconv.FormatUint(t.TokenBase, 10)}}
 	if t.EarlierLives > 0 {
-		fmt.Fprintf(w, "made again\t%d times\n", t.EarlierLives)
+		rows = append(rows, [2]string{"made again", fmt.Sprintf("%d times", t.EarlierLives)})
 	}
-	fmt.Fprintf(w, "created\t%s\nchanged\t%s\n\n", shownTime(t.CreatedAt), shownTime(t.ChangedAt))
-	fmt.Fprintln(w, "QUOTA\tIN USE\tLIMIT")
-	fmt.Fprintf(w, "keys\t%s\t%d\n", use(func(u wire.TenantUse) int { return u.Keys }), t.Quotas.Keys)
-	fmt.Fprintf(w, "leases\t%s\t%d\n", use(func(u wire.TenantUse) int { return u.Leases }), t.Quotas.Leases)
-	fmt.Fprintf(w, "waiters\t%s\t%d\n", use(func(u wire.TenantUse) int { return u.Waiters }), t.Quotas.Waiters)
-	fmt.Fprintf(w, "sessions\t%s\t%d\n", use(func(u wire.TenantUse) int { return u.Sessions }), t.Quotas.Sessions)
-	fmt.Fprintf(w, "requests per second\t-\t%d\naudit retention, days\t-\t%d\n", t.Quotas.RequestsPerSecond, t.Quotas.AuditRetentionDays)
-	return w.Flush()
+	rows = append(rows, [2]string{"created", shownTime(t.CreatedAt)}, [2]string{"changed", shownTime(t.ChangedAt)})
+	if err := printRows(out, rows); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	w := newTable(out, "QUOTA", "IN USE", "LIMIT")
+	w.row("keys", use(func(u wire.TenantUse) int { return u.Keys }), t.Quotas.Keys)
+	w.row("leases", use(func(u wire.TenantUse) int { return u.Leases }), t.Quotas.Leases)
+	w.row("waiters", use(func(u wire.TenantUse) int { return u.Waiters }), t.Quotas.Waiters)
+	w.row("sessions", use(func(u wire.TenantUse) int { return u.Sessions }), t.Quotas.Sessions)
+	w.row("requests per second", "-", t.Quotas.RequestsPerSecond)
+	w.row("audit retention, days", "-", t.Quotas.AuditRetentionDays)
+	return w.end()
 }
 
 func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -213,31 +209,33 @@ func newTenantList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := wire.TenantList{Tenants: []wire.Tenant{}}
-			query := url.Values{"limit": {"1000"}}
-			for {
-				var page wire.TenantList
-				if _, err := client.call(c.Context(), apiRequest{method: http.MethodGet, path: "/v1/tenants", query: query}, &page); err != nil {
-					return toDo(err)
-				}
-				all.Tenants, all.CompleteTo = append(all.Tenants, page.Tenants...), page.CompleteTo
-				if page.NextCursor == "" {
-					break
-				}
-				query.Set("cursor", page.NextCursor)
-			}
-			if o.json() {
+			all, err := allTenants(c.Context(), client)
+			switch {
+			case err != nil:
+				return err
+			case o.json():
 				return printJSON(c.OutOrStdout(), all)
 			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TENANT\tSTATE\tPARTITION\tREQUESTS/S\tOWNER GROUPS\tCREATED")
-			for _, t := range all.Tenants {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", t.Tenant, t.State, t.Partition, t.Quotas.RequestsPerSecond,
-					visible(strings.Join(t.OwnerGroups, ", ")), shownTime(t.CreatedAt))
-			}
-			return w.Flush()
+			return printTenants(c.OutOrStdout(), all.Tenants)
 		},
 	}
 	o.flags(list, true)
 	return list
+}
+
+func allTenants(ctx context.Context, api *apiClient) (wire.TenantList, error) {
+	all := wire.TenantList{Tenants: []wire.Tenant{}}
+	err := readPages(ctx, api, "/v1/tenants", url.Values{"limit": {strconv.Itoa(listPageMax)}}, func(page wire.TenantList) (string, error) {
+		all.Tenants, all.CompleteTo = append(all.Tenants, page.Tenants...), page.CompleteTo
+		return page.NextCursor, nil
+	})
+	return all, err
+}
+
+func printTenants(out io.Writer, all []wire.Tenant) error {
+	w := newTable(out, "TENANT", "STATE", "PARTITION", "REQUESTS/S", "OWNER GROUPS", "CREATED")
+	for _, t := range all {
+		w.row(t.Tenant, t.State, t.Partition, t.Quotas.RequestsPerSecond, strings.Join(t.OwnerGroups, ", "), shownTime(t.CreatedAt))
+	}
+	return w.end()
 }

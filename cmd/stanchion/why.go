@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -53,11 +52,11 @@ func printWhy(out io.Writer, w wire.Why) error {
 		fmt.Fprintf(&b, "%d. %s [%s]\n   %s\n", i+1, printable(f.Text), f.Code, printable(f.Next))
 	}
 	b.WriteString("\n")
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	t := newTable(&b)
 	for _, row := range whyRows(w) {
-		fmt.Fprintf(t, "%s\t%s\n", row[0], row[1])
+		t.row(escaped(row[0]), escaped(row[1])) // what is somebody else's in it was quoted
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.end(); err != nil {
 		return err
 	}
 	_, err := io.WriteString(out, b.String())
